@@ -1,9 +1,9 @@
-"""Writes docs/keys.rst: what becomes of every key and option of RLlib here, read off the program itself.
+"""Writes docs/keys.rst: how drl treats every key and option of RLlib, generated from the program itself.
 
     python docs/make_keys.py > docs/keys.rst
 
-A test compares the file with what this prints, so that it cannot go stale. What is written here by hand are only the names
-that RLlib had (its COMMON_CONFIG, MODEL_DEFAULTS and command line, 0.8 to 2.4) and their defaults in 1.0.1.
+A test compares the file with the output, so that it cannot become stale. Only the names that RLlib had (its COMMON_CONFIG,
+MODEL_DEFAULTS and command line, 0.8 to 2.4) and their defaults in 1.0.1 are written here by hand.
 """
 
 import json
@@ -130,23 +130,23 @@ def keys_part():
     works = [(_code(name), _code(common()[name]), text) for name, text in of("works")]
     lines = _heading("Keys that work", SECTION)
     lines += _rows(("key", "RLlib's default", "meaning here"), works, "28 18 54")
-    lines += _heading("Other names of keys", SECTION) + ["Read as the key beside them, with a line that says so.", ""]
+    lines += _heading("Other names of keys", SECTION) + ["Read as the key in the second column, with a notice.", ""]
     lines += _rows(("name", "read as"), [(_code(name), _code(text)) for name, text in of("renamed")], "40 60")
-    lines += _heading("Keys that change nothing", SECTION) + [
-        "Accepted with any value that RLlib takes, and said in one line.",
+    lines += _heading("Keys without effect", SECTION) + [
+        "Accepted with any value that RLlib accepts, with a notice.",
         "",
     ]
     lines += _rows(("key", "why"), [(_code(name), text) for name, text in of("idle")], "30 70")
     lines += _heading("Keys that are refused", SECTION)
     refused = [(_code(name), text + _anyway(name)) for name, text in of("refused")]
-    return lines + _rows(("key", "why, and what helps instead"), refused, "30 70")
+    return lines + _rows(("key", "reason, and what to use instead"), refused, "30 70")
 
 
 def elsewhere_part():
     """Return the lines about names of other libraries."""
-    lines = _heading("Names from elsewhere", SECTION) + [
-        "What other libraries call a setting. These names are answered with what is written here, not read, since the values",
-        "of many count something else; those of RLlib 2 mean the same, and are read.",
+    lines = _heading("Names in other libraries", SECTION) + [
+        "These names are refused with a message that says what to use here, since the values of many have another unit;",
+        "RLlib 2's names have the same meaning, and are accepted.",
         "",
     ]
     rows = [(_code(name), "RLlib 2", f"read as {new}") for name, new in sorted(other_libraries.RLLIB_2.items())]
@@ -169,7 +169,7 @@ def experiment_part():
     unread = {
         name: one for name, one in experiment_aliases.IDLE_KEYS.items() if name not in ExperimentKeys.model_fields
     }
-    idle = [(_code(name), f"Changes nothing: {one.why}.") for name, one in unread.items()]
+    idle = [(_code(name), f"No effect: {one.why}.") for name, one in unread.items()]
     idle += [(_code(experiment_aliases.BUDGET), f"Read as a stop rule on {experiment_aliases.STOP_FIELD}.")]
     refused = [
         (_code(name), f"Refused: {text}" if text else "Refused.") for name, text in experiment_keys.NOT_YET.items()
@@ -183,7 +183,10 @@ def options_part():
     """Return the lines about the options of ``rllib train``, ``rollout`` and ``evaluate``."""
     commands = {"train": train.train, "rollout": rollout.rollout, "evaluate": evaluate.evaluate}
     lines = _heading("Options", SECTION)
-    lines += ["``drl COMMAND -h`` lists the options that work. RLlib's others are answered like this:", ""]
+    lines += [
+        "``drl COMMAND -h`` lists the options that work. RLlib's other options are accepted or refused as follows:",
+        "",
+    ]
     for command, old in rllib_options.TABLES.items():
         known = {name for option in commands[command].params for name in option.opts}
         rows = [
@@ -203,12 +206,12 @@ def _treated(old):
 
 def text():
     """Return the whole file."""
-    lines = _heading("RLlib's keys and options, and what becomes of them", TITLE)
+    lines = _heading("RLlib's keys and options in drl", TITLE)
     lines += [
-        "This file is written by ``python docs/make_keys.py > docs/keys.rst`` from the program itself.",
+        "This page is generated from the program, with ``python docs/make_keys.py > docs/keys.rst``.",
         "",
-        "``drl algorithms NAME`` lists the keys of one algorithm with default, unit and bounds. A key that it does not have is",
-        "refused with the names of the algorithms that have it, a misspelt one with the nearest.",
+        "``drl algorithms NAME`` lists the keys of an algorithm with default, unit and bounds. If a key belongs to other",
+        "algorithms only, the message names them; if it is misspelt, the message names the closest key.",
         "",
     ]
     lines += keys_part() + elsewhere_part() + experiment_part() + options_part()

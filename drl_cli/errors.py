@@ -22,6 +22,7 @@ what to do next. Programmer mistakes raise ``ValueError`` and the like, and end 
 """
 
 import difflib
+import errno
 import json
 import os
 import traceback
@@ -109,6 +110,22 @@ class ClusterUnavailable(DrlError):
     exit_code = 75
 
 
+class RaisedElsewhere(Exception):
+    """An error of foreign code in another process, of a subclass with its name; ``place``: where it was raised there."""
+
+    place = ""
+
+
+def reason_of(error: OSError | ValueError) -> str:
+    """Return why a file could not be used: what the operating system said, or what was wrong with its name."""
+    return (error.strerror if isinstance(error, OSError) else None) or str(error)
+
+
+def is_full(error: BaseException) -> bool:
+    """Return whether ``error`` says that a disk or a quota has no room left."""
+    return isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.EDQUOT)
+
+
 def failure(error: BaseException) -> str:
     """Return in one line what foreign code raised, and the file and line of it; of our own errors what they say."""
     text = " ".join(str(error).split())[:300]
@@ -121,12 +138,11 @@ def failure(error: BaseException) -> str:
 def place_of(error: BaseException) -> str:
     """Return ``FILE:LINE, in FUNCTION`` of the last line of the user's code that ``error`` came through.
 
-    Without such a line, of an installed package; an empty string where all code was ours. An error that was raised in another
-    process brings its own, ``drl_place``.
+    Without such a line, of an installed package; an empty string where all code was ours. One that was raised in another
+    process brings its own.
     """
-    elsewhere = getattr(error, "drl_place", None)
-    if elsewhere is not None:
-        return elsewhere
+    if isinstance(error, RaisedElsewhere):
+        return error.place
     foreign = [frame for frame in traceback.extract_tb(error.__traceback__) if _is_foreign(frame.filename)]
     own = [frame for frame in foreign if not _is_installed(frame.filename)]
     called = [frame for frame in foreign if not any(f"{os.sep}{name}{os.sep}" in frame.filename for name in _LIBRARIES)]

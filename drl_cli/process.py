@@ -187,7 +187,43 @@ class _SignalReader(NamedTuple):
     previous_end: int
 
 
-class StopRequest:
+class StopCondition:
+    """What ends a run from outside: true as soon as the run must stop. This one reads no signal, and ends no process.
+
+    ``signal``: number of the signal that came, or None; ``ending``: (state, text) of the run's outcome, set by what ends it
+    without a signal.
+    """
+
+    def __init__(self) -> None:
+        self.signal: int | None = None
+        self.ending: tuple[str, str] | None = None
+
+    def __bool__(self) -> bool:
+        return self.signal is not None or self.ending is not None
+
+    @property
+    def exit_code(self) -> int:
+        """128 + the signal's number, or 0 when none has come."""
+        return 128 + self.signal if self.signal else 0
+
+    def install(self) -> "StopCondition":
+        """Take over the signals; returns self. In the main thread; installing again is harmless."""
+        return self
+
+    def starting(self) -> contextlib.AbstractContextManager[None]:
+        """While this is entered nothing can be lost: the first signal ends the process at once."""
+        return contextlib.nullcontext()
+
+    def before_exit(self, act: LastAct) -> Callable[[], None]:
+        """Have ``act(number, is_late)`` called before an end of this process, the last registered first.
+
+        Returns what undoes this. ``is_late``: the process did not end by itself in time; else the end was asked for. What it
+        returns, if anything, is the exit code. Called in a thread of its own while the others go on.
+        """
+        return lambda: None
+
+
+class StopRequest(StopCondition):
     """Turns SIGINT, SIGTERM and SIGHUP into a flag that the training loop polls, and ends a process that does not poll it.
 
     The first signal sets ``signal`` and calls ``on_first(number)``. A process that has not ended ``REST_S`` seconds later is
@@ -207,7 +243,7 @@ class StopRequest:
 
     def __init__(self, on_first: Callable[[int], object] | None = None) -> None:
         """``on_first(number)`` is called once, in a thread of its own."""
-        self.signal: int | None = None
+        super().__init__()
         self._on_first = on_first
         self._previous: dict[int, Any] = {}
         self._last_acts: list[LastAct] = []
@@ -215,16 +251,8 @@ class StopRequest:
         self._can_lose = True  # whether an end loses something
         self._reader: _SignalReader | None = None
 
-    def __bool__(self) -> bool:
-        return self.signal is not None
-
-    @property
-    def exit_code(self) -> int:
-        """128 + the signal's number, or 0 when none has come."""
-        return 128 + self.signal if self.signal else 0
-
     def install(self) -> "StopRequest":
-        """Take over the signals; returns self. In the main thread; installing again is harmless."""
+        """See StopCondition."""
         for number in self.HANDLED:
             if number == signal.SIGHUP and signal.getsignal(number) is signal.SIG_IGN:
                 continue  # nohup: the run must survive its terminal
@@ -255,7 +283,7 @@ class StopRequest:
 
     @contextlib.contextmanager
     def starting(self) -> Iterator[None]:
-        """While this is entered nothing can be lost: the first signal ends the process at once."""
+        """See StopCondition."""
         self._can_lose = False
         if self._first_at is not None and self.signal is not None:
             self._end(self.signal)
@@ -270,11 +298,7 @@ class StopRequest:
             self._can_lose = True
 
     def before_exit(self, act: LastAct) -> Callable[[], None]:
-        """Have ``act(number, is_late)`` called before an end of this kind, the last registered first; returns what undoes this.
-
-        ``is_late``: the process did not end by itself in time; else the end was asked for. What it returns, if anything, is
-        the exit code. Called in a thread of its own while the others go on.
-        """
+        """See StopCondition."""
         self._last_acts.append(act)
         return lambda: self._last_acts.remove(act)
 

@@ -6,6 +6,7 @@ from pathlib import Path
 import numpy as np
 
 from drl_cli import checkpoints
+from drl_cli.process import StopCondition
 from drl_cli.runs import retention
 
 
@@ -23,7 +24,6 @@ class Config:
             "evaluation_interval": 1,
             "evaluation_hold": 0,
             "evaluation_confirm_episodes": 0,
-            "store_buffer_in_checkpoints": True,
             "env_config": {},
             "fresh_envs": False,
             "callbacks": None,
@@ -73,11 +73,13 @@ class Spec:
     log_format: str = "text"
 
 
-class StopRequest:
-    """Becomes true when a test says so."""
+class StopRequest(StopCondition):
+    """Becomes true when a test sets ``exit_code``."""
+
+    exit_code = 0
 
     def __init__(self):
-        self.exit_code = 0
+        super().__init__()
         self.installed = 0
 
     def __bool__(self):

@@ -5,7 +5,7 @@ import linecache
 import numpy as np
 import pytest
 
-from drl_cli.errors import EnvError, failure, place_of
+from drl_cli.errors import EnvError, RaisedElsewhere, failure, place_of
 
 
 def _caught(function):
@@ -39,5 +39,5 @@ def test_an_error_that_was_never_raised_has_no_place():
 
 
 def test_a_place_that_came_with_an_error_from_another_process_is_kept():
-    error = type("Burnt", (Exception,), {"drl_place": "motor.py:3, in step"})("out of fuel")
+    error = type("Burnt", (RaisedElsewhere,), {"place": "motor.py:3, in step"})("out of fuel")
     assert failure(error) == "Burnt: out of fuel (motor.py:3, in step)."

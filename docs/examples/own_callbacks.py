@@ -1,10 +1,10 @@
-"""Callbacks, an evaluation and a logger of one's own, for the pole that shall be held upright.
+"""Custom callbacks, a custom evaluation and a custom logger, for CartPole.
 
     cd docs/examples
     drl train --run PPO --env CartPole-v1 --import own_callbacks --logger lines \
         -s callbacks=steady -s custom_eval_function=by_angle --stop timesteps_total=20000
 
-The run's folder then holds ``custom_metrics/angle_mean`` in progress.csv and TensorBoard, beside what drl writes anyway.
+progress.csv and TensorBoard in the run's folder then also contain ``custom_metrics/angle_mean``.
 """
 
 import math
@@ -13,54 +13,54 @@ from drl_cli import Callbacks, register_callbacks, register_evaluation, register
 
 
 class Steady(Callbacks):
-    """Measures how far the pole leans, and rewards it for standing straight."""
+    """Measures the pole's angle, and shapes the reward to keep the pole upright."""
 
     def __init__(self):
-        self.episodes = 0  # that this object has seen: each worker, the tester and the driver have one of their own
+        self.episodes = 0  # of this object; each worker, the tester and the driver have their own
 
     def on_episode_start(self, *, episode, **more):
-        """Begin to note angles."""
+        """Start a list of angles."""
         episode.user_data["angles"] = []
 
     def on_episode_step(self, *, episode, **more):
-        """Look into the environment: x, its speed, the angle in radians, its speed."""
+        """Read the state of the environment: position, velocity, angle in radians, angular velocity."""
         angle = episode.env.unwrapped.state[2]
         episode.user_data["angles"].append(abs(math.degrees(angle)))
 
     def on_episode_end(self, *, episode, **more):
-        """One number for each episode, of which results hold mean, least and most; and all of them, for a histogram."""
+        """Report one number per episode, of which results hold mean, minimum and maximum, and a list for a histogram."""
         angles = episode.user_data["angles"]
         episode.custom_metrics["angle"] = sum(angles) / len(angles)
         episode.hist_data["angles"] = angles[::10]
         self.episodes += not episode.in_evaluation
 
     def on_postprocess(self, *, episode, steps, gamma, **more):
-        """Shape the reward by a potential: Φ(s) = −|angle|, and what is added is γΦ(s') − Φ(s) (Ng et al. 1999, eq. 2).
+        """Potential-based shaping with Φ(s) = −|angle|: add γΦ(s') − Φ(s) to the reward (Ng et al. 1999, eq. 2).
 
-        What is learnt from changes, the best policy does not, and reported rewards stay those of the environment.
+        This changes the training rewards but not the optimal policy; reported rewards remain those of the environment.
         """
-        before, behind = -abs(steps["obs"][:, 2]), -abs(steps["next_obs"][:, 2])
-        behind[steps["terminated"]] = 0.0  # there is no state behind a real end
-        steps["reward"] += gamma * behind - before
+        before, after = -abs(steps["obs"][:, 2]), -abs(steps["next_obs"][:, 2])
+        after[steps["terminated"]] = 0.0  # the potential of a terminal state is 0
+        steps["reward"] += gamma * after - before
 
     def on_train_result(self, *, result, **more):
-        """Add a figure of one's own to every row, and end the run when the pole hardly leans any more."""
+        """Add a custom field to every result, and end the run when the mean angle is small."""
         leaning = result.get("custom_metrics", {}).get("angle_mean")
         result["steadiness"] = None if leaning is None else 1.0 / (1.0 + leaning)
         if leaning is not None and leaning < 0.5:
             result["done"] = True
 
     def state(self):
-        """Return what a checkpoint keeps of this object."""
+        """Return the state of this object for checkpoints."""
         return {"episodes": self.episodes}
 
     def load(self, state):
-        """Go on with it."""
+        """Restore it."""
         self.episodes = state["episodes"]
 
 
 def by_angle(evaluation):
-    """Score the policy as always, and once more on a pole that is twice as long."""
+    """Score the policy as usual, and again with a pole of twice the length."""
     usual = evaluation.play()
 
     env = evaluation.make_env()
@@ -72,7 +72,7 @@ def by_angle(evaluation):
 
 
 def held(env, policy, seed):
-    """Return for how many steps a pole is held."""
+    """Return the length of an episode."""
     obs, _ = env.reset(seed=seed)
     state, steps, over = policy.initial_state(1), 0, False
     while not over:
@@ -83,19 +83,19 @@ def held(env, policy, seed):
 
 
 class Lines:
-    """A logger: one line of text for each iteration."""
+    """A logger that writes one line of text per iteration."""
 
     def __init__(self, folder, facts, resumed):
-        """``folder``: the run's; ``facts``: what its params.json holds; ``resumed``: whether it goes on."""
+        """``folder``: the run's folder; ``facts``: the content of its params.json; ``resumed``: whether it is resumed."""
         self.path = folder / "lines.txt"
         self.say(f"{facts['run']} on {facts['env']}, seed {facts['seed']}" + (", resumed" if resumed else ""))
 
     def write(self, result):
-        """Take the nested dict of an iteration."""
+        """Write the result of an iteration, a nested dict."""
         self.say(f"{result['timesteps_total']}: {result['episode_reward_mean']}")
 
     def close(self):
-        """The run is over."""
+        """End the log when the run ends."""
         self.say("over")
 
     def say(self, text):

@@ -1,7 +1,7 @@
-"""An environment of one's own: registered under a name, then trained on like any other.
+"""A custom environment: registered under a name, then used like any other.
 
-A robot in a corridor wants to reach the exit at its end; every step costs a little, and it may slip. Environments are those of
-gymnasium: spaces, reset and step.
+A robot moves along a corridor to the exit at its end; every step has a small cost, and the robot may slip. Environments have
+gymnasium's interface: spaces, reset and step.
 
     drl train --import own_environment --run PPO --env Corridor-v0 --stop evaluation/episode_reward_mean=0.5
     drl train --import own_environment --run DQN --env Corridor-v0 --config '{"env_config": {"length": 12}}'
@@ -19,7 +19,7 @@ BACK, FORTH = 0, 1
 
 
 class Corridor(gym.Env):
-    """A corridor of ``length`` cells. The observation is where the robot stands, from 0 to 1; the exit is at 1."""
+    """A corridor of ``length`` cells. The observation is the robot's position, from 0 to 1; the exit is at 1."""
 
     metadata = {"render_modes": ["ansi"]}
 
@@ -30,13 +30,13 @@ class Corridor(gym.Env):
         self.action_space = gym.spaces.Discrete(2)
 
     def reset(self, *, seed=None, options=None):
-        """Begin an episode: all chance comes from ``self.np_random``, which the seed determines, so that runs repeat."""
+        """Start an episode: all randomness comes from the seeded ``self.np_random``, so that runs are reproducible."""
         super().reset(seed=seed)
         self.cell = 0
         return self._seen(), {}
 
     def step(self, action):
-        """Take a step. ``terminated`` says that the world has ended; the time limit is gymnasium's affair."""
+        """Take a step. ``terminated``: a terminal state has been reached; gymnasium handles the time limit."""
         if self.np_random.random() < self.slip:
             action = BACK
         self.cell = max(0, self.cell + (1 if action == FORTH else -1))
@@ -51,12 +51,12 @@ class Corridor(gym.Env):
         return np.array([self.cell / self.length], np.float32)
 
 
-# The first argument is what --env takes, the second what makes an environment; then come gymnasium's own keywords.
+# The first argument is the name for --env, the second constructs the environment; the rest are gymnasium's keywords.
 register_env("Corridor-v0", Corridor, max_episode_steps=100, reward_threshold=0.5)
 
 
 def main(iterations=5):
-    """Train without Ray, then walk through a longer corridor step by step."""
+    """Train without Ray, then play one episode in a longer corridor step by step."""
     config = {"num_workers": 0, "timesteps_per_iteration": 2000, "env_config": {"length": 12}}
     with Trainer("PPO", env="Corridor-v0", config=config) as trainer:
         for _ in range(iterations):

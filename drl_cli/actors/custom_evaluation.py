@@ -53,8 +53,8 @@ def problems(config: CommonKeys) -> list[str]:
         return [f"custom_eval_function: {error}"]
     if config.evaluation_duration_unit == "timesteps":
         return [
-            "evaluation_duration_unit: timesteps counts the steps of the tester's own episodes; what custom_eval_function "
-            "plays is its own affair. Leave one of them out."
+            "evaluation_duration_unit: timesteps counts the steps of the tester's own episodes; custom_eval_function "
+            "decides by itself what it plays. Omit one of them."
         ]
     return []
 
@@ -118,7 +118,9 @@ def evaluated(name: str, evaluation: Evaluation) -> dict[str, Any]:
     what = f"custom_eval_function {name!r}"
     found = called(what, function, evaluation)
     if not isinstance(found, dict):
-        raise PluginFailed(f"{what} returned {type(found).__name__}; a dict of metrics is wanted ({place(function)}).")
+        raise PluginFailed(
+            f"{what} returned {type(found).__name__}; it must return a dict of metrics ({place(function)})."
+        )
     metrics = _numbers(found, what)
     if metrics.get(MEAN) is None:
         raise PluginFailed(
@@ -149,4 +151,4 @@ def _one(value: Any, what: str) -> float | int | bool | None:
         return value if math.isfinite(value) else None
     if value is None or isinstance(value, (bool, int)):
         return value
-    raise PluginFailed(f"{what} is {str(value)[:60]!r}; numbers, lists and dicts of them are wanted.")
+    raise PluginFailed(f"{what} is {str(value)[:60]!r}; it must be a number, or a list or dict of numbers.")

@@ -30,10 +30,10 @@ from drl_cli.evolution.directions import Block, Evaluated
 from drl_cli.evolution.keys import ARSConfig, EvolutionKeys
 from drl_cli.evolution.net import Flat
 from drl_cli.experience.columns import Meta
+from drl_cli.policies.filters import merged, moments, nothing
 from drl_cli.policies.forward import Forward
 from drl_cli.policies.numpy_policy import DEFAULT_POLICY, NumpyPolicy
 from drl_cli.policies.policy_spec import PolicySpec
-from drl_cli.policies.running_statistics import merged, moments, nothing
 from drl_cli.randomness import generator
 
 UNPERTURBED = 2  # stands where 0 is θ + σε and 1 is θ − σε, in the keys of episodes
@@ -192,7 +192,7 @@ class _Playing:
         self._note()
         if self.going and self._episodes.lengths[self.going].max() > LONGEST_EPISODE:
             raise RunFailed(
-                f"An episode goes on after {LONGEST_EPISODE} steps. The whole return is needed: set horizon."
+                f"An episode has not ended after {LONGEST_EPISODE} steps. The complete return is needed: set horizon."
             )
 
     def _step(self, seconds: dict[str, float]) -> None:

@@ -122,7 +122,7 @@ class ExperienceReader:
                 found.append(piece)
                 steps += piece.steps
             elif not found and self._source.passed > first + 1:
-                raise ExperienceError(f"{self._source.files[0].path}: holds no step that could be learnt from.")
+                raise ExperienceError(f"{self._source.files[0].path}: holds no steps to train on.")
         return found, False
 
     def _expect_room(self, piece: Piece) -> None:

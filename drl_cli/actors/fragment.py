@@ -150,7 +150,7 @@ class Fragment:
         what the policy sees after the last step. Rewards are divided by ``scale``.
         """
         if self._stacks is None:
-            raise RuntimeError("this fragment does not keep the stacks that its steps are judged by")
+            raise RuntimeError("this fragment does not keep the frame stacks that initial priorities need")
         windows, stacks = n_step(self.columns, *window), self._stacks
         after = np.concatenate([stacks[1:], tail_stacked[None]])  # [T, N, …]
         for (step, env), (frame, _) in self._ends.items():

@@ -9,7 +9,7 @@ smoothed).
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -18,6 +18,16 @@ from drl_cli.policies.numpy_policy import NumpyPolicy
 from drl_cli.policies.policy_spec import PolicySpec
 
 ROWS = 64  # at a time: the windows of a convolution over more would take hundreds of megabytes
+
+
+class _Transitions(NamedTuple):
+    """The columns of M transitions, as of ``first_priorities``."""
+
+    obs: np.ndarray
+    action: np.ndarray
+    reward: np.ndarray
+    discount: np.ndarray
+    next_obs: np.ndarray
 
 
 def first_priorities(
@@ -37,78 +47,51 @@ def first_priorities(
     """
     judge = _judge(policy.spec)
     columns = (obs, action, reward, discount, next_obs)
-    parts = [judge(policy, *(column[at : at + ROWS] for column in columns)) for at in range(0, len(reward), ROWS)]
+    starts = range(0, len(reward), ROWS)
+    parts = [judge(policy, _Transitions(*(column[at : at + ROWS] for column in columns))) for at in starts]
     return np.concatenate(parts).astype(np.float32) if parts else np.zeros(0, np.float32)
 
 
-def _judge(spec: PolicySpec) -> Callable[..., np.ndarray]:
+def _judge(spec: PolicySpec) -> Callable[[NumpyPolicy, _Transitions], np.ndarray]:
     if spec.distribution == "q" and spec.value is not None:
         return {"scalar": _of_means, "categorical": _of_atoms, "quantile": _of_quantiles}[spec.value.kind]
     if spec.distribution == "deterministic" and len(spec.nets) > 1:
         return _of_critics
-    raise ValueError(f"a policy of {spec.distribution} with {len(spec.nets)} nets has nothing to judge transitions by")
+    raise ValueError(
+        f"a policy of {spec.distribution} with {len(spec.nets)} nets has no critic to compute initial priorities with"
+    )
 
 
-def _taken_and_next(
-    policy: NumpyPolicy, obs: np.ndarray, action: np.ndarray, next_obs: np.ndarray
-) -> tuple[np.ndarray, np.ndarray]:
+def _taken_and_next(policy: NumpyPolicy, seen: _Transitions) -> tuple[np.ndarray, np.ndarray]:
     """The atoms of the taken and of the best next action, [M, atoms] each."""
-    rows, next_heads = np.arange(len(action)), policy.heads(next_obs)
-    taken = policy.atoms(policy.heads(obs))[rows, action]
+    rows, next_heads = np.arange(len(seen.action)), policy.heads(seen.next_obs)
+    taken = policy.atoms(policy.heads(seen.obs))[rows, seen.action]
     return taken, policy.atoms(next_heads)[rows, policy.greedy(next_heads)]
 
 
-def _of_means(
-    policy: NumpyPolicy,
-    obs: np.ndarray,
-    action: np.ndarray,
-    reward: np.ndarray,
-    discount: np.ndarray,
-    next_obs: np.ndarray,
-) -> np.ndarray:
-    taken, following = _taken_and_next(policy, obs, action, next_obs)
-    return np.abs(reward + discount * following[:, 0] - taken[:, 0])
+def _of_means(policy: NumpyPolicy, seen: _Transitions) -> np.ndarray:
+    taken, following = _taken_and_next(policy, seen)
+    return np.abs(seen.reward + seen.discount * following[:, 0] - taken[:, 0])
 
 
-def _of_atoms(
-    policy: NumpyPolicy,
-    obs: np.ndarray,
-    action: np.ndarray,
-    reward: np.ndarray,
-    discount: np.ndarray,
-    next_obs: np.ndarray,
-) -> np.ndarray:
-    taken, following = _taken_and_next(policy, obs, action, next_obs)
+def _of_atoms(policy: NumpyPolicy, seen: _Transitions) -> np.ndarray:
+    taken, following = _taken_and_next(policy, seen)
     shifted = taken - taken.max(axis=-1, keepdims=True)
     log_chances = shifted - np.log(np.exp(shifted).sum(axis=-1, keepdims=True))
-    return -(projected(reward, discount, softmax(following), policy.spec.value) * log_chances).sum(axis=-1)
+    return -(projected(seen.reward, seen.discount, softmax(following), policy.spec.value) * log_chances).sum(axis=-1)
 
 
-def _of_quantiles(
-    policy: NumpyPolicy,
-    obs: np.ndarray,
-    action: np.ndarray,
-    reward: np.ndarray,
-    discount: np.ndarray,
-    next_obs: np.ndarray,
-) -> np.ndarray:
-    taken, following = _taken_and_next(policy, obs, action, next_obs)
-    target = reward[:, None] + discount[:, None] * following
+def _of_quantiles(policy: NumpyPolicy, seen: _Transitions) -> np.ndarray:
+    taken, following = _taken_and_next(policy, seen)
+    target = seen.reward[:, None] + seen.discount[:, None] * following
     return np.abs(target[:, None, :] - taken[:, :, None]).mean(axis=(1, 2))
 
 
-def _of_critics(
-    policy: NumpyPolicy,
-    obs: np.ndarray,
-    action: np.ndarray,
-    reward: np.ndarray,
-    discount: np.ndarray,
-    next_obs: np.ndarray,
-) -> np.ndarray:
-    (now,) = policy.judged(obs, action)
-    (following,) = policy.judged(next_obs, policy.greedy(policy.heads(next_obs)))
-    q, next_q = (heads["q"].reshape(-1, len(reward)) for heads in (now, following))  # [C, M]
-    return np.abs(reward + discount * next_q.min(axis=0) - q).mean(axis=0)
+def _of_critics(policy: NumpyPolicy, seen: _Transitions) -> np.ndarray:
+    (now,) = policy.judged(seen.obs, seen.action)
+    (following,) = policy.judged(seen.next_obs, policy.greedy(policy.heads(seen.next_obs)))
+    q, next_q = (heads["q"].reshape(-1, len(seen.reward)) for heads in (now, following))  # [C, M]
+    return np.abs(seen.reward + seen.discount * next_q.min(axis=0) - q).mean(axis=0)
 
 
 def projected(reward: np.ndarray, discount: np.ndarray, next_probabilities: np.ndarray, value: Any) -> np.ndarray:

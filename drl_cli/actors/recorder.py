@@ -72,7 +72,7 @@ class Recorder:
             self._ended = True
             self._output.close()
             self.notes.append(
-                f"worker {self._index} stops recording, and the run goes on without: {self._output.path} cannot be written "
+                f"worker {self._index} stops recording, and the run continues without: {self._output.path} cannot be written "
                 f"({error.strerror}). What is there is whole"
             )
 

@@ -197,7 +197,7 @@ def _storage(config: BufferedKeys, spec: PolicySpec, capacity: int) -> Ring | Wh
     if not spec.state:
         return ring
     if not isinstance(config, R2D2Config):
-        raise ConfigError("a recurrent policy that learns from a replay needs the keys of R2D2")
+        raise ConfigError("a recurrent policy with a replay buffer needs the keys of R2D2")
     return Sequences(ring, config.burn_in, learnt_steps(config), () if config.zero_init_states else spec.state)
 
 

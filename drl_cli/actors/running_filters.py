@@ -18,8 +18,8 @@ import numpy as np
 from drl_cli.actors.part_records import SampledConfig
 from drl_cli.config.sections.replay import BufferKeys
 from drl_cli.policies import filters
+from drl_cli.policies.filters import Moments, discounted, merged, moments, nothing
 from drl_cli.policies.policy_spec import PolicySpec
-from drl_cli.policies.running_statistics import Moments, discounted, merged, moments, nothing
 
 
 class Differences:

@@ -123,7 +123,7 @@ class Trained:
         if not finite:
             raise Diverged(
                 f"Update {self.updates + 1} gave a loss or gradient that is not finite; it was not applied. Lower the "
-                "learning rates, set grad_clip, or look for huge rewards."
+                "learning rates, set grad_clip, or check for very large rewards."
             )
 
     @property

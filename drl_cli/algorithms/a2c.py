@@ -26,12 +26,14 @@ class A2CConfig(
     StateDependentKeys,
     OnPolicyKeys,
     defaults={
-        "rollout_fragment_length": default(16, rllib=20, why="8 environments make a batch of 128 of it"),
-        "train_batch_size": default(128, rllib=200, why="one fragment of 8 environments: more, and smaller, steps"),
-        "lr": default(1e-3, rllib=1e-4, why="for small nets; RLlib's is for Atari games and hours"),
+        "rollout_fragment_length": default(16, rllib=20, why="gives a batch of 128 with 8 environments"),
+        "train_batch_size": default(
+            128, rllib=200, why="one fragment of 8 environments: smaller batches, more gradient steps"
+        ),
+        "lr": default(1e-3, rllib=1e-4, why="for small nets; RLlib's is tuned for Atari games and hours of training"),
         "lambda_": default(0.95, rllib=1.0, why="less variance, as for PPO"),
         "entropy_coeff": default(0.01),
-        "grad_clip": default(0.5, rllib="40, of a sum over 200 steps: 0.2 of their mean", why=CLIP_WHY),
+        "grad_clip": default(0.5, rllib="40, for a sum over 200 steps: 0.2 for their mean", why=CLIP_WHY),
         "min_iter_time_s": least_seconds(10),
     },
 ):
@@ -40,8 +42,8 @@ class A2CConfig(
     standardize_advantages: bool = key(False, STANDARDIZE)
     microbatch_size: Annotated[Whole, Field(ge=1, le=10_000_000)] | None = key(
         None,
-        "Env steps whose gradient is computed at a time, for batches that do not fit into memory; the step is that of the "
-        "whole batch. null: all at once.",
+        "Env steps whose gradient is computed at a time, for batches that do not fit into memory; the gradient step "
+        "uses the whole batch. null: all at once.",
         "env steps",
     )
 
@@ -60,11 +62,15 @@ class PGConfig(
     OnPolicyKeys,
     defaults={
         "num_workers": default(0),
-        "lr": default(3e-3, rllib=4e-4, why="for small nets; steps are means of a larger batch"),
-        "rollout_fragment_length": default(64, rllib=200, why="8 environments make a batch of 512 of it"),
-        "train_batch_size": default(512, rllib=200, why="the variance of whole returns wants more of them"),
+        "lr": default(3e-3, rllib=4e-4, why="for small nets; the loss is a mean over a larger batch"),
+        "rollout_fragment_length": default(64, rllib=200, why="gives a batch of 512 with 8 environments"),
+        "train_batch_size": default(
+            512, rllib=200, why="Monte Carlo returns have a high variance and need larger batches"
+        ),
         "use_critic": default(
-            True, rllib=False, why="less variance, and a value for what a fragment cuts off; false is plain REINFORCE"
+            True,
+            rllib=False,
+            why="lower variance, and bootstrapping where a fragment cuts an episode; false is plain REINFORCE",
         ),
         "use_gae": default(False),
     },

@@ -32,11 +32,13 @@ class A3CConfig(
         "num_workers": default(2),
         "min_iter_time_s": least_seconds(5),
         "rollout_fragment_length": default(
-            20, rllib=10, why="every gradient is a message and a push of weights: half as many, of twice the steps"
+            20,
+            rllib=10,
+            why=("every gradient is a message and a push of weights; this halves their number and doubles their steps"),
         ),
-        "lr": default(1e-3, rllib=1e-4, why="gradients of 160 steps bear larger steps than those of 10"),
+        "lr": default(1e-3, rllib=1e-4, why="gradients over 160 steps allow a larger step size than those over 10"),
         "grad_clip": default(
-            0.5, rllib="40, of a sum over 10 steps: 4 of their mean", why="as in the other algorithms of this family"
+            0.5, rllib="40, for a sum over 10 steps: 4 for their mean", why="as in the other algorithms of this family"
         ),
         "lambda_": default(1.0),
         "entropy_coeff": default(0.01),
@@ -48,12 +50,12 @@ class A3CConfig(
 
     train_batch_size: Whole | None = key(  # pyright: ignore[reportIncompatibleVariableOverride]: null is of A3C alone
         None,
-        "Env steps of one gradient: always those of one fragment, num_envs_per_worker x rollout_fragment_length, which null "
-        "stands for.",
+        "Env steps of one gradient: always those of one fragment, num_envs_per_worker x rollout_fragment_length, "
+        "the meaning of null.",
         "env steps",
         "null, or num_envs_per_worker x rollout_fragment_length",
         rllib=200,
-        why="RLlib's A3C has the key, and takes a gradient of each fragment whatever it says",
+        why="RLlib's A3C has the key but always computes one gradient per fragment",
     )
 
     @model_validator(mode="after")
@@ -63,12 +65,12 @@ class A3CConfig(
             raise MisfitError(
                 "train_batch_size",
                 f"{self.train_batch_size} is not num_envs_per_worker {self.num_envs_per_worker} x rollout_fragment_length "
-                f"{self.rollout_fragment_length}: a gradient is of one fragment. Leave the key out",
+                f"{self.rollout_fragment_length}: a gradient covers one fragment. Omit the key",
             )
         if self.num_gpus > 1:
             raise MisfitError(
                 "num_gpus",
-                f"{self.num_gpus:g} is more than 1: the learner applies gradients, and there is no batch to split",
+                f"{self.num_gpus:g} is more than 1: the learner applies gradients, and there is no batch to split over GPUs",
             )
         return self
 

@@ -15,9 +15,8 @@ from drl_cli.algorithms.losses.value import squared
 from drl_cli.policies.actor_critic_tf import ActorCritic, look_at
 from drl_cli.policies.forward_tf import Tensors
 from drl_cli.policies.policy_spec import PolicySpec
-from drl_cli.tf1.adam import Adam, clipped
 from drl_cli.tf1.graph import Batch, GradientGraph, Rates
-from drl_cli.tf1.rmsprop import RMSProp
+from drl_cli.tf1.optimizers import Adam, RMSProp, clipped
 from drl_cli.tf1.tensorflow import Tensor, tf
 
 

@@ -18,30 +18,38 @@ class CQLConfig(SACConfig, defaults={**RECORDED, "backup_entropy": default(False
         "updates",
         ge=0,
         rllib=20_000,
-        why="a small policy has copied its data after a thousand; 20,000 updates are minutes on one core",
+        why="a small policy has cloned its data after a thousand; 20,000 updates take minutes on one core",
     )
     temperature: float = key(
         1.0,
-        "Temperature of the soft maximum over actions: towards 0 the largest value alone is held down.",
+        "Temperature of the log-sum-exp over actions: towards 0 it penalises only the largest value.",
         gt=0,
         le=1e6,
     )
     num_actions: Whole = key(
         4,
-        "Actions that the soft maximum is estimated from, so many each of uniform ones, of the policy's here and of its in "
-        "the next state: the lever for what an update costs. Discrete actions are summed over without it.",
+        "Actions from which the log-sum-exp is estimated: this many uniform ones, this many of the policy in the "
+        "state, and this many of the policy in the next state. Dominates the cost of an update. Not used for "
+        "Discrete actions, where the sum is exact.",
         "actions",
         ge=1,
         le=1000,
         rllib=10,
-        why="an update of 2x64 nets costs 4 times SAC's instead of 11, and the pendulum takes as many of them",
+        why=(
+            "an update of 2x64 nets then costs 4 times SAC's instead of 11 times, and Pendulum needs the same "
+            "number of updates"
+        ),
     )
     lagrangian: bool = key(
-        False, "Learn a factor of the penalty that keeps the gap between soft maximum and data at lagrangian_thresh."
+        False,
+        (
+            "Learn a factor of the penalty that keeps the gap between the log-sum-exp and the data's Q at "
+            "lagrangian_thresh."
+        ),
     )
     lagrangian_thresh: float = key(
         5.0,
-        "The gap to keep, times min_q_weight: the factor grows above it and falls below.",
+        "Target of that gap, times min_q_weight: the factor grows above it and falls below.",
         "return",
         needs=("lagrangian", 1),
         ge=-1e9,
@@ -49,8 +57,8 @@ class CQLConfig(SACConfig, defaults={**RECORDED, "backup_entropy": default(False
     )
     min_q_weight: float = key(
         5.0,
-        "Weight of the gap between the soft maximum of Q over all actions and Q of the recorded one, beside the squared TD "
-        "error; 0 is SAC.",
+        "Weight of the conservative penalty, log-sum-exp of Q over all actions minus Q of the recorded action, "
+        "relative to the squared TD error; 0 is SAC.",
         ge=0,
         le=1e6,
     )

@@ -33,7 +33,13 @@ from drl_cli.algorithms.cql import CQLConfig
 from drl_cli.algorithms.learner_graph import action_bounds
 from drl_cli.algorithms.losses.conservative import multiplier_loss, sampled_soft_maximum, soft_maximum
 from drl_cli.algorithms.max_entropy_actor_graph import ActionChoice, Actor, CurrentPolicy, every_action, reparametrized
-from drl_cli.algorithms.max_entropy_critics_graph import CriticLosses, Critics, DiscreteTwinCritics, TwinCritics
+from drl_cli.algorithms.max_entropy_critics_graph import (
+    CriticLosses,
+    Critics,
+    DiscreteTwinCritics,
+    OnlineAndTarget,
+    TwinCritics,
+)
 from drl_cli.algorithms.max_entropy_update_graph import MaxEntropyUpdate
 from drl_cli.policies.distributions_tf import TFSquashedGaussian, allowed, masked
 from drl_cli.policies.forward_tf import Tensors, values_of, variables_of
@@ -55,14 +61,14 @@ def build(
     ``initial``: {name: array} of ``sac.initial_weights``; ``seed`` keys the noise; ``scope`` (ending in "/") goes before every
     variable's name.
     """
-    critic_net = sac.critic_spec(config, spec)
+    nets = OnlineAndTarget(config, sac.critic_spec(config, spec), initial, scope)
     if spec.distribution == "categorical":
         actor = Actor(config, spec, initial, scope, every_action)
-        plain = DiscreteTwinCritics(config, critic_net, initial, scope)
+        plain = DiscreteTwinCritics(nets)
         actions = AllActions(config, spec, plain)
     else:
         actor = Actor(config, spec, initial, scope, reparametrized(spec, seed))
-        plain = TwinCritics(config, critic_net, initial, scope)
+        plain = TwinCritics(nets)
         actions = SampledActions(config, spec, seed, plain)
     critics = ConservativeCritics(config, plain, actions, scope)
     return MaxEntropyUpdate(config, spec, actor, critics, scope).graph()

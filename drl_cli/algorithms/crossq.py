@@ -36,14 +36,12 @@ class CrossQConfig(
 
     bn_momentum: float = key(
         0.99,
-        "Share that the running mean and variance of batch normalisation keep at each update.",
+        "Momentum of the running mean and variance of batch normalisation, per update.",
         "share per update",
         ge=0,
         lt=1,
     )
-    beta_1: float = key(
-        0.5, "Adam's decay of the mean gradient, for all parts; the paper's, where 0.9 is usual.", ge=0, lt=1
-    )
+    beta_1: float = key(0.5, "Adam's beta_1, for all networks; the paper's value, where 0.9 is usual.", ge=0, lt=1)
 
 
 def policy_spec(config: CrossQConfig, spaces: EnvSpec) -> PolicySpec:

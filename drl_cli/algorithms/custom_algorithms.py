@@ -57,7 +57,7 @@ def _name(row: Algorithm) -> str | None:
     if not isinstance(row.name, str) or not _NAME.fullmatch(row.name):
         return f"{str(row.name)[:60]!r} is no name: letters, digits and _, at most 60"
     if any(table.spelt(own) == table.spelt(row.name) for own in table.ROWS):
-        return "an algorithm that comes with drl has that name; take another one"
+        return "a built-in algorithm has that name; choose another one"
     return None
 
 
@@ -86,7 +86,7 @@ def _postprocess(row: Algorithm) -> str | None:
         known = ", ".join(POSTPROCESS)
         return f"postprocess {str(row.postprocess)[:60]!r} is none of {known}, nor a function of a batch"
     if isinstance(row.loop, str) and table.loop_name(row) in ("replay", "gradients", "evolution"):
-        return "a postprocess of one's own sees batches of trajectories, which the loops sync and stream bring"
+        return "a custom postprocess takes batches of trajectories, which only the loops sync and stream provide"
     return None
 
 

@@ -8,8 +8,8 @@ from drl_cli.algorithms.table import loop_name
 DATAFLOW = {
     "replay": (
         "replay",
-        "Workers fill a replay, the learner draws from it, side by side. training_intensity is kept from both sides: the "
-        "learner makes no more updates than it allows, and workers stay only a small lead ahead.",
+        "Workers fill a replay buffer while the learner samples from it. training_intensity is enforced in both directions: "
+        "the learner makes no more updates than it allows, and workers stay only a small lead ahead.",
     ),
     "sync": (
         "synchronous",

@@ -57,25 +57,29 @@ class ActorCriticNets(Section):
     actor_hiddens: Widths = key(
         (64, 64), "Units of each hidden layer of the policy.", "units", _WIDTHS, rllib=[400, 300], why=_WIDTHS_WHY
     )
-    actor_hidden_activation: ACTIVATIONS = key("relu", "What follows each hidden layer of the policy.")
+    actor_hidden_activation: ACTIVATIONS = key("relu", "Activation of each hidden layer of the policy.")
     critic_hiddens: Widths = key(
         (64, 64), "Units of each hidden layer of a critic.", "units", _WIDTHS, rllib=[400, 300], why=_WIDTHS_WHY
     )
-    critic_hidden_activation: ACTIVATIONS = key("relu", "What follows each hidden layer of a critic.")
+    critic_hidden_activation: ACTIVATIONS = key("relu", "Activation of each hidden layer of a critic.")
     layer_norm: bool = key(
         False,
-        "Normalise each hidden layer's output before its activation, in policy and critics. ParameterNoise needs it: "
-        "with it equal noise on the weights of different layers has about as much effect.",
+        "Layer normalisation before each hidden activation, in policy and critics. Required by ParameterNoise: it "
+        "makes equal weight noise have similar effects in different layers.",
     )
-    actor_lr: Rate = key(1e-3, "Adam's step size of the policy.", "per update", RATE_ALLOWED)
-    critic_lr: Rate = key(1e-3, "Adam's step size of the critics.", "per update", RATE_ALLOWED)
+    actor_lr: Rate = key(1e-3, "Learning rate of the policy (Adam).", "per update", RATE_ALLOWED)
+    critic_lr: Rate = key(1e-3, "Learning rate of the critics (Adam).", "per update", RATE_ALLOWED)
 
 
 class _DeterministicKeys(ActorCriticNets):
     """The two kinds of net, what smooths the critics' target, the loss."""
 
     smooth_target_policy: bool = key(
-        False, "Add clipped noise to the target policy's actions, so that critics cannot be exploited at a peak."
+        False,
+        (
+            "Target policy smoothing: add clipped noise to the target policy's actions, so that the policy cannot "
+            "exploit narrow peaks of the critics."
+        ),
     )
     target_noise: float = key(
         0.2,
@@ -87,18 +91,21 @@ class _DeterministicKeys(ActorCriticNets):
     )
     target_noise_clip: float = key(
         0.5,
-        "Largest size of that noise.",
+        "Clip value of that noise.",
         "policy's units, [-1, 1] if actions are normalised",
         needs=("smooth_target_policy", 1),
         ge=0,
         le=1e6,
     )
-    use_huber: bool = key(False, "Huber's loss of the TD errors instead of their squares.")
+    use_huber: bool = key(False, "Use the Huber loss of TD errors instead of the squared error.")
     huber_threshold: float = key(
-        1.0, "TD error beyond which Huber's loss grows linearly.", "reward", needs=("use_huber", 1), gt=0, le=1e9
+        1.0, "TD error above which the Huber loss is linear.", "reward", needs=("use_huber", 1), gt=0, le=1e9
     )
     l2_reg: float = key(
-        1e-6, "Factor of half the squared weights (biases left out) that is added to both losses.", ge=0, le=1e3
+        1e-6,
+        "L2 regularisation of both losses: weight of half the squared norm of the weights, without biases.",
+        ge=0,
+        le=1e3,
     )
 
 
@@ -112,7 +119,7 @@ class DDPGConfig(
         "twin_q": default(False),
         "tau": default(0.01, rllib=0.002, why=_TAU_WHY),
         "prioritized_replay": default(True),
-        "buffer_size": default(1_000_000, rllib=50_000, why="the paper's; old experience steadies the critic"),
+        "buffer_size": default(1_000_000, rllib=50_000, why="the paper's; older experience stabilises the critic"),
         "timesteps_per_iteration": default(1000),
     },
 ):
@@ -146,7 +153,7 @@ class ApexDDPGConfig(
     defaults={
         **APEX_DEFAULTS,
         "target_network_update_freq": default(
-            0, rllib="500000 transitions trained", why="targets follow softly at every update, by tau"
+            0, rllib="500000 transitions trained", why="soft target updates after every update, by tau"
         ),
     },
 ):

@@ -48,7 +48,8 @@ class ApexExploration(ValueExploration, defaults={"type": default("PerWorkerEpsi
 
 
 class ValueNetwork(
-    Network, defaults={"fcnet_activation": default("relu", rllib="tanh", why="as in the hidden layers after it")}
+    Network,
+    defaults={"fcnet_activation": default("relu", rllib="tanh", why="the same as in the hidden layers after it")},
 ):
     """The network in front of the action values."""
 
@@ -56,27 +57,27 @@ class ValueNetwork(
 class ValueKeys(Section):
     """The net of action values and how it is learnt."""
 
-    model: ValueNetwork = key(ValueNetwork(), "The network in front of the action values.")
-    dueling: bool = key(True, "Learn the state's value and each action's advantage over it in streams of their own.")
+    model: ValueNetwork = key(ValueNetwork(), "The network before the Q-value head.")
+    dueling: bool = key(True, "Dueling network: separate streams for the state value and the advantages.")
     hiddens: Widths = key(
         (64,),
-        "Units of each hidden layer between that network and the action values, in each stream.",
+        "Units of each hidden layer between that network and the Q-values, in each stream.",
         "units",
         "a list of whole numbers in [1, 65536], at most 32",
         rllib=[256],
-        why="as wide as the layers of model in front of it",
+        why="as wide as the layers of model before it",
     )
     double_q: bool = key(
-        True, "Double Q-learning: the online network chooses the next action, the target network values it."
+        True, "Double Q-learning: the online network selects the next action, the target network evaluates it."
     )
     noisy: bool = key(
         False,
-        "Explore by noise on the weights of these layers instead of random actions: epsilon is 0 unless "
-        "exploration_config gives one.",
+        "Noisy nets: explore by parametric noise in these layers instead of random actions; epsilon is 0 unless "
+        "exploration_config sets one.",
     )
-    sigma0: float = key(0.5, "Size of that noise at the start.", needs=("noisy", 1), gt=0, le=100)
-    lr: Rate = key(5e-4, "Adam's step size of the network.", "per update", RATE_ALLOWED)
-    adam_epsilon: float = key(1e-8, "What Adam adds to the root of the mean squared gradient.", gt=0, le=1)
+    sigma0: float = key(0.5, "Initial scale of that noise (sigma_0).", needs=("noisy", 1), gt=0, le=100)
+    lr: Rate = key(5e-4, "Learning rate (Adam).", "per update", RATE_ALLOWED)
+    adam_epsilon: float = key(1e-8, "Adam's epsilon, added to the root of the mean squared gradient.", gt=0, le=1)
     exploration_config: DQNExploration = key(DQNExploration(), "How to explore.")
 
     @model_validator(mode="before")
@@ -95,7 +96,7 @@ class ValueKeys(Section):
     @model_validator(mode="after")
     def _has_one_noise(self) -> ValueKeys:
         if self.noisy and self.exploration_config.type == "ParameterNoise":
-            raise MisfitError("noisy", "true puts noise on the weights, and so does ParameterNoise; keep one of them")
+            raise MisfitError("noisy", "both this key and ParameterNoise perturb the weights; use one of them")
         return self
 
 
@@ -118,7 +119,9 @@ class QRDQNConfig(
 ):
     """DQN that learns quantiles of the return of each action."""
 
-    n_quantiles: Whole = key(50, "Quantiles of each action's return. The paper has 200.", "quantiles", ge=2, le=1000)
+    n_quantiles: Whole = key(
+        50, "Quantiles of each action's return distribution. The paper uses 200.", "quantiles", ge=2, le=1000
+    )
 
 
 class DQNConfig(
@@ -131,14 +134,16 @@ class DQNConfig(
         "prioritized_replay": default(True),
         "learning_starts": default(1000),
         "rollout_fragment_length": default(
-            25, rllib=4, why="one message per 100 steps; fragment borders change nothing"
+            25, rllib=4, why="one message per 100 steps; the replay is independent of fragment boundaries"
         ),
         "train_batch_size": default(
             64, rllib=32, why="between what published recipes use for CartPole and LunarLander"
         ),
-        "n_step": default(3, rllib=1, why="rewards reach the states before them three times as fast"),
+        "n_step": default(3, rllib=1, why="rewards propagate three times as fast"),
         "training_intensity": default(
-            None, rllib="null: a batch of 32 per 4 env steps", why="a pace that the number of workers does not change"
+            None,
+            rllib="null: a batch of 32 per 4 env steps",
+            why="a ratio that does not depend on the number of workers",
         ),
         "timesteps_per_iteration": default(1000),
     },
@@ -147,7 +152,7 @@ class DQNConfig(
 
     num_atoms: Whole = key(
         1,
-        "1 learns the mean of each action's return; more learn its distribution over as many values (C51).",
+        "Atoms of each action's return distribution (C51); 1 learns only the mean.",
         "atoms",
         ge=1,
         le=1000,
@@ -168,7 +173,7 @@ class SimpleQConfig(
         "double_q": default(False),
         "dueling": default(False),
         "hiddens": default(()),
-        "compress_observations": default(False, rllib=True, why="it pays for images only; set it to true for them"),
+        "compress_observations": default(False, rllib=True, why="useful for images only; set it to true for them"),
         "n_step": default(1),
         "prioritized_replay": default(False),
     },

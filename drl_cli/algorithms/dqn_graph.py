@@ -26,15 +26,15 @@ import numpy as np
 
 from drl_cli.algorithms.dqn import DQNConfig, QLearningKeys, QRDQNConfig
 from drl_cli.algorithms.learner_graph import counter, learner_graph, row_mean
-from drl_cli.algorithms.losses import action_value as losses
+from drl_cli.algorithms.losses import value as losses
 from drl_cli.algorithms.losses.value import huber
 from drl_cli.policies import net_builders
 from drl_cli.policies.distributions_tf import TFActionValues
 from drl_cli.policies.forward_tf import Tensors, TFNet, values_of, variables_of
 from drl_cli.policies.layers_tf import layer_noise
 from drl_cli.policies.policy_spec import NetSpec, PolicySpec, ValueSpec
-from drl_cli.tf1.adam import Adam, clipped
 from drl_cli.tf1.graph import Batch, Gradients, LearnerGraph, Parts, Rates, transition_columns
+from drl_cli.tf1.optimizers import Adam, clipped
 from drl_cli.tf1.polyak import every, polyak_update
 from drl_cli.tf1.tensorflow import Tensor, Variable, tf
 

@@ -34,11 +34,15 @@ _STREAM = {
     "min_iter_time_s": least_seconds(10),
     "rollout_fragment_length": default(50),
     "train_batch_size": default(
-        800, rllib=500, why="two fragments of 8 environments: whole fragments make up a batch, so 500 would be 800 too"
+        800,
+        rllib=500,
+        why="two fragments of 8 environments; batches consist of whole fragments, so 500 would also become 800",
     ),
-    "lr": default(1e-3, rllib=5e-4, why="one step for each batch: bigger ones learn small tasks in half the batches"),
+    "lr": default(
+        1e-3, rllib=5e-4, why="one gradient step per batch; with a larger step size small tasks take half the batches"
+    ),
     "grad_clip": default(
-        0.5, rllib="40, of a sum over 500 steps: 0.08 of their mean", why="as in the other algorithms of this family"
+        0.5, rllib="40, for a sum over 500 steps: 0.08 for their mean", why="as in the other algorithms of this family"
     ),
     "lambda_": default(1.0),
     "entropy_coeff": default(0.01),
@@ -51,18 +55,18 @@ class VTraceKeys(Section):
 
     vtrace: bool = key(
         True,
-        "Whether values and advantages are corrected for the older behaviour policy (V-trace); false takes the steps for "
-        "the present policy's own and estimates advantages as A3C does.",
+        "Whether V-trace corrects values and advantages for the policy lag; false treats the steps as on-policy and "
+        "estimates advantages as A3C does.",
     )
     vtrace_clip_rho_threshold: Threshold | None = key(
         1.0,
-        "Largest importance weight of a temporal difference (the paper's rho-bar): which policy's values are learnt. null "
-        "never clips.",
+        "Clip of the importance weights of temporal differences (rho-bar in the paper), which determines the policy "
+        "whose value is learnt. null: no clipping.",
         needs=("vtrace", 1),
     )
     vtrace_clip_pg_rho_threshold: Threshold | None = key(
         1.0,
-        "Largest importance weight of a step in the policy's gradient. null never clips.",
+        "Clip of the importance weights in the policy gradient. null: no clipping.",
         needs=("vtrace", 1),
     )
 
@@ -70,22 +74,22 @@ class VTraceKeys(Section):
 class StreamKeys(Section):
     """How fragments reach the learner, how many passes it makes over them, and how often its weights are broadcast."""
 
-    num_sgd_iter: Whole = key(1, "Passes over each train batch; one gradient step a pass.", "passes", ge=1, le=1000)
+    num_sgd_iter: Whole = key(1, "Epochs over each train batch; one gradient step per epoch.", "passes", ge=1, le=1000)
     minibatch_buffer_size: Whole = key(
         1,
-        "Train batches whose passes take turns; 1 makes all passes over a batch before the next. Needs num_sgd_iter above "
-        "1 to matter.",
+        "Train batches whose epochs are interleaved; 1 makes all epochs over a batch before the next batch. Has an "
+        "effect only if num_sgd_iter is above 1.",
         "train batches",
         needs=("num_sgd_iter", 2),
         ge=1,
         le=1000,
     )
     replay_buffer_num_slots: Whole = key(
-        0, "Newest fragments that may be learnt from again; 0 keeps none.", "fragments", ge=0, le=10_000
+        0, "Newest fragments kept for trajectory replay; 0 keeps none.", "fragments", ge=0, le=10_000
     )
     replay_proportion: float = key(
         0.0,
-        "Older fragments that join the queue for each new one, on average, drawn from the slots.",
+        "Replayed fragments added to the queue per new one, on average, sampled from the slots.",
         "fragments per fragment",
         needs=("replay_buffer_num_slots", 1),
         ge=0,
@@ -93,17 +97,16 @@ class StreamKeys(Section):
     )
     learner_queue_size: Whole = key(
         2,
-        "Train batches' worth of fragments that may wait for the learner or be under way; while there are as many, workers "
-        "have at most one request each.",
+        "Capacity of the learner's queue, in train batches; while it is full, workers have at most one request each.",
         "train batches",
         ge=1,
         le=1000,
         rllib=16,
-        why="a batch that waited for fifteen others is learnt by a policy that is fifteen versions newer",
+        why="a batch that waits for fifteen others is learnt from fifteen versions later",
     )
     learner_queue_timeout: float = key(
         300.0,
-        "Longest time for which the learner goes without a train batch; then the run fails.",
+        "Longest time that the learner waits for a train batch before the run fails.",
         "seconds",
         needs=("num_workers", 1),
         gt=0,
@@ -111,18 +114,18 @@ class StreamKeys(Section):
     )
     max_sample_requests_in_flight_per_worker: Whole = key(
         2,
-        "Sample requests that a worker may have outstanding; with 2 it begins the next at once.",
+        "Sample requests that a worker may have outstanding; with 2 it starts the next one immediately.",
         "fragments",
         needs=("num_workers", 1),
         ge=1,
         le=100,
     )
     broadcast_interval: Whole = key(
-        1, "Calls of the learner, one for each train batch, between two pushes of its weights.", "calls", ge=1, le=1000
+        1, "Train batches between two pushes of the learner's weights.", "calls", ge=1, le=1000
     )
     num_aggregation_workers: Whole = key(
         0,
-        "Always 0: fragments reach the learner as references that no process reads before it: there is nothing to aggregate.",
+        "Always 0: fragments are passed to the learner by reference, so there is nothing to aggregate.",
         "processes",
         ge=0,
     )
@@ -132,19 +135,17 @@ class OptimiserKeys(Section):
     """Which optimiser takes the steps."""
 
     opt_type: Literal["adam", "rmsprop"] = key(
-        "adam", "Adam (with adam_epsilon), or RMSProp (with the next three keys)."
+        "adam", "adam (with adam_epsilon) or rmsprop (with the next three keys)."
     )
-    decay: float = key(
-        0.99, "RMSProp's share of the past in its running mean of squared gradients, at each update.", gt=0, lt=1
-    )
-    momentum: float = key(0.0, "RMSProp's share of the last step in the next.", ge=0, lt=1)
+    decay: float = key(0.99, "Decay of RMSProp's running mean of squared gradients.", gt=0, lt=1)
+    momentum: float = key(0.0, "Momentum coefficient of RMSProp.", ge=0, lt=1)
     epsilon: float = key(
         4e-7,
-        "What RMSProp adds to the mean squared gradient, under the root.",
+        "RMSProp's epsilon, added to the mean squared gradient under the root.",
         gt=0,
         le=1,
         rllib=0.1,
-        why="the same for a mean over a batch as RLlib's for a sum over 500 steps",
+        why="for a mean over a batch the equivalent of RLlib's, which is for a sum over 500 steps",
     )
 
 
@@ -183,26 +184,25 @@ class APPOConfig(
         "num_gpus": default(0.0),
         "replay_buffer_num_slots": default(
             0,
-            rllib="100, of which nothing is drawn while replay_proportion is 0",
-            why="a policy learns from newer steps",
+            rllib="100, from which nothing is sampled while replay_proportion is 0",
+            why="lower policy lag",
         ),
-        "num_sgd_iter": default(
-            4, rllib=1, why="the clipped surrogate is there to make several passes over the same steps safe"
-        ),
+        "num_sgd_iter": default(4, rllib=1, why="the clipped surrogate allows several epochs over the same steps"),
     },
 ):
     """IMPALA with PPO's clipped surrogate, measured against a target policy that follows now and then."""
 
     clip_param: float = key(
         0.4,
-        "How far the ratio of the new policy's probability to the target policy's may move from 1 and still be rewarded.",
+        "Clip of the surrogate: largest deviation from 1 of the ratio of the new policy's probability to the target "
+        "policy's.",
         gt=0,
         le=10,
     )
-    use_kl_loss: bool = key(False, "Whether the divergence from the target policy is part of the loss.")
+    use_kl_loss: bool = key(False, "Whether the loss includes a penalty on the KL divergence from the target policy.")
     kl_coeff: float = key(
         1.0,
-        "Weight of that divergence at first; it is adapted to kl_target.",
+        "Initial weight of that penalty; it is adapted to kl_target.",
         "per nat",
         needs=("use_kl_loss", 1),
         ge=0,
@@ -210,14 +210,15 @@ class APPOConfig(
     )
     kl_target: float = key(
         0.01,
-        "Divergence aimed at: above twice as much its weight grows by half, below half as much it is halved.",
+        "Target KL divergence: above twice the target the weight of the penalty grows by half, below half the "
+        "target it is halved.",
         "nats",
         needs=("use_kl_loss", 1),
         gt=0,
         le=1e6,
     )
     target_update_frequency: Whole = key(
-        1, "Train batches between two copies of the learnt policy into the target.", "train batches", ge=1, le=100_000
+        1, "Train batches between two updates of the target policy.", "train batches", ge=1, le=100_000
     )
 
 

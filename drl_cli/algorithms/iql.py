@@ -41,7 +41,7 @@ class IQLConfig(
         "actor_lr": default(1e-3, rllib=3e-4, why=_RATE_WHY),
         "critic_lr": default(1e-3, rllib=3e-4, why=_RATE_WHY),
         "tau": default(
-            0.01, rllib=1.0, why="the paper's soft targets (0.005), twice as fast for the higher learning rates"
+            0.01, rllib=1.0, why="the paper's soft updates (0.005), twice as fast for the higher learning rates"
         ),
     },
 ):
@@ -49,7 +49,8 @@ class IQLConfig(
 
     expectile: float = key(
         0.7,
-        "Expectile of the recorded actions' values that a state's value is: 0.5 is their mean, towards 1 the best of them.",
+        "Expectile of the recorded actions' Q-values that defines a state's value: 0.5 is their mean, 1 the maximum "
+        "in the limit.",
         gt=0,
         lt=1,
         rllib=0.8,
@@ -57,18 +58,17 @@ class IQLConfig(
     )
     beta: float = key(
         3.0,
-        "Factor of the advantage in the exponent that weighs a recorded action: 0 clones all alike.",
+        "Inverse temperature of the advantage weights exp(beta · advantage) of recorded actions: 0 weights all "
+        "equally.",
         "1 / return",
         ge=0,
         le=1e6,
         rllib=0.1,
         why="the paper's for its locomotion tasks; returns must be of the order of 1, see reward_scaling",
     )
-    max_advantage_weight: float = key(
-        100.0, "Largest weight of a recorded action, so that no single one drowns the others.", ge=1, le=1e9
-    )
+    max_advantage_weight: float = key(100.0, "Clip of the advantage weight of a recorded action.", ge=1, le=1e9)
     value_lr: Rate = key(
-        1e-3, "Adam's step size of the state's value.", "per update", RATE_ALLOWED, rllib=3e-4, why=_RATE_WHY
+        1e-3, "Learning rate of the state value (Adam).", "per update", RATE_ALLOWED, rllib=3e-4, why=_RATE_WHY
     )
     exploration_config: DrawnExploration = key(DrawnExploration(), "How to explore.")
 

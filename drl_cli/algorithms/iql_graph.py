@@ -26,8 +26,8 @@ from drl_cli.policies import net_builders
 from drl_cli.policies.distributions_tf import BY_NAME, allowed, masked
 from drl_cli.policies.forward_tf import Tensors, TFNet, values_of, variables_of
 from drl_cli.policies.policy_spec import NetSpec, PolicySpec
-from drl_cli.tf1.adam import Adam, clipped
 from drl_cli.tf1.graph import Batch, Gradients, LearnerGraph, Parts, Rates, transition_columns
+from drl_cli.tf1.optimizers import Adam, clipped
 from drl_cli.tf1.polyak import every, polyak_update
 from drl_cli.tf1.tensorflow import Tensor, Variable, tf
 

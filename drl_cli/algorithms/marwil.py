@@ -33,11 +33,11 @@ if TYPE_CHECKING:
 class ImitationNetwork(Network):
     """The network of the policy, and of the value."""
 
-    fcnet_activation: ACTIVATIONS = key("tanh", "What follows each hidden layer.")
+    fcnet_activation: ACTIVATIONS = key("tanh", "Activation of each hidden layer.")
     free_log_std: bool = key(
         False,
-        "Whether the logarithm of the standard deviations of Box actions is a variable of its own, the same in all states, "
-        "instead of an output of the network.",
+        "Whether the log standard deviations of Box actions are state-independent variables instead of outputs of "
+        "the network.",
     )
 
 
@@ -45,47 +45,57 @@ class ImitationKeys(
     BufferedKeys,
     defaults={
         "buffer_size": default(
-            1_000_000, rllib="1000 batches, later 10,000 steps", why="files are held as a whole as long as they fit"
+            1_000_000, rllib="1000 batches, later 10,000 steps", why="the whole data set is kept as long as it fits"
         ),
         "learning_starts": default(0),
-        "train_batch_size": default(512, rllib=2000, why="more and smaller steps in the same time"),
+        "train_batch_size": default(512, rllib=2000, why="more and smaller updates in the same time"),
         "training_intensity": default(1.0),
         "updates_per_call": default(100),
         "timesteps_per_iteration": default(
-            51_200, rllib=0, why="one call of the learner, 100 updates of 512 steps: a stop is checked after each"
+            51_200,
+            rllib=0,
+            why="one call of the learner, 100 updates of 512 steps; stop rules are checked after each call",
         ),
         "rollout_fragment_length": default(200),
         "evaluation_interval": default(
             1,
             rllib=None,
-            why="no episodes are played but those of evaluations: nothing else says how good the agent is",
+            why="only evaluations play episodes, so nothing else measures the agent",
         ),
     },
 ):
     """What both have: a policy that learns to act as recorded."""
 
-    model: ImitationNetwork = key(ImitationNetwork(), "The network of the policy, and that of the value.")
+    model: ImitationNetwork = key(ImitationNetwork(), "The networks of policy and value.")
     lr: Rate = key(
         1e-3,
-        "Adam's step size of all weights.",
+        "Learning rate of all weights (Adam).",
         "per update",
         RATE_ALLOWED,
         rllib=1e-4,
-        why="for small nets, and minutes",
+        why="for small nets and minutes of training",
     )
     bc_logstd_coeff: float = key(
-        0.0, "Weight of the mean log standard deviation of Box actions, which the loss rewards.", ge=0, le=1e3
+        0.0, "Weight of a bonus on the mean log standard deviation of Box actions in the loss.", ge=0, le=1e3
     )
-    exploration_config: DrawnExploration = key(DrawnExploration(), "How to explore, where anything is sampled.")
+    exploration_config: DrawnExploration = key(DrawnExploration(), "Exploration, if the algorithm samples.")
 
 
 class MARWILConfig(ImitationKeys):
     """Imitation in which steps weigh more the better they turned out."""
 
     beta: float = key(
-        1.0, "How much more: the weight of a step is exp(beta · advantage / its scale). 0 is BC.", ge=0, le=1e3
+        1.0,
+        (
+            "Inverse temperature of the advantage weights: the weight of a step is exp(beta · advantage / scale). 0 "
+            "is BC."
+        ),
+        ge=0,
+        le=1e3,
     )
-    vf_coeff: float = key(1.0, "Weight of the value's loss beside the policy's.", needs=("beta", 1e-12), ge=0, le=1e6)
+    vf_coeff: float = key(
+        1.0, "Weight of the value loss relative to the policy loss.", needs=("beta", 1e-12), ge=0, le=1e6
+    )
     vf_share_layers: bool = key(False, "Whether policy and value share the hidden layers.", needs=("beta", 1e-12))
     max_advantage_weight: float = key(
         20.0,
@@ -94,26 +104,26 @@ class MARWILConfig(ImitationKeys):
         ge=1,
         le=1e9,
         rllib="no bound",
-        why="a single lucky step would outweigh a batch; the bound is that of CRR (Wang et al. 2020)",
+        why="a single lucky step would dominate a batch; the bound is that of CRR (Wang et al. 2020)",
     )
     moving_average_sqd_adv_norm_start: Annotated[float, Field(gt=0, le=1e12)] | None = key(
         None,
-        "Where the running mean of squared advantages starts, whose root is their scale; null: it is that of what has been "
-        "seen, from the first batch on.",
+        "Initial value of the running mean of squared advantages, whose root is the scale; null: estimated from the "
+        "data, from the first batch on.",
         "squared return",
         needs=("beta", 1e-12),
         rllib=100,
-        why="with rates that forget slowly the start would be the scale",
+        why="with slow update rates the initial value would dominate the scale",
     )
     moving_average_sqd_adv_norm_update_rate: float = key(
         0.01,
-        "Share of each batch in that running mean.",
+        "Weight of each batch in that running mean.",
         "share per update",
         needs=("beta", 1e-12),
         gt=0,
         le=1,
         rllib=1e-8,
-        why="1e-8 takes a hundred million updates to arrive",
+        why="with 1e-8 it takes a hundred million updates to converge",
     )
 
 

@@ -27,8 +27,8 @@ from drl_cli.algorithms.marwil import BCConfig, MARWILConfig
 from drl_cli.policies import distributions_tf
 from drl_cli.policies.forward_tf import Tensors, TFNet, values_of, variables_of
 from drl_cli.policies.policy_spec import PolicySpec
-from drl_cli.tf1.adam import Adam, clipped
 from drl_cli.tf1.graph import Batch, Gradients, LearnerGraph, Parts, Rates, transition_columns
+from drl_cli.tf1.optimizers import Adam, clipped
 from drl_cli.tf1.tensorflow import Tensor, Variable, tf
 
 RATES = ("lr",)

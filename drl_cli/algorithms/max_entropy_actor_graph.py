@@ -19,7 +19,7 @@ import numpy as np
 
 from drl_cli.algorithms.crossq import CrossQConfig
 from drl_cli.algorithms.learner_graph import action_bounds
-from drl_cli.algorithms.losses.entropy import expectation
+from drl_cli.algorithms.losses.policy_gradient import expectation
 from drl_cli.algorithms.sac import SACConfig
 from drl_cli.algorithms.tqc import TQCConfig
 from drl_cli.policies.distributions_tf import TFSquashedGaussian, allowed, masked

@@ -61,28 +61,34 @@ class Critics(Protocol):
         ...
 
 
-class Targets:
-    """Target networks of critics: ``net`` and ``weights`` to compute targets with, ``after_step`` to update them softly."""
+class OnlineAndTarget:
+    """The variables of critics and of their target networks: that part of Critics which does not depend on what they predict.
+
+    ``trained`` and ``target``: {name: variable}, in the order of the weights of ``net`` and of ``target_net``.
+    """
 
     def __init__(
-        self,
-        config: SACConfig | TQCConfig,
-        net: NetSpec,
-        online: Mapping[str, Variable],
-        initial: Mapping[str, np.ndarray],
-        scope: str,
+        self, config: SACConfig | TQCConfig, net: NetSpec, initial: Mapping[str, np.ndarray], scope: str
     ) -> None:
-        """``net``: NetSpec of the critics; ``online``: {name: variable}, in the order of the net's weights."""
-        self.net = net_builders.target_of(net)
-        self.weights = variables_of(self.net.weight_shapes(), initial, scope, trainable=False)
-        self._online, self._share = online, config.tau
-        self._every = net_builders.updates_per_target_update(config)
+        """``net``: NetSpec of the critics; ``initial``: {name: array} of both; ``scope`` goes before the variables' names."""
+        self.net, self.target_net = net, net_builders.target_of(net)
+        self.trained = variables_of(net.weight_shapes(), initial, scope)
+        self.target = variables_of(self.target_net.weight_shapes(), initial, scope, trainable=False)
+        self._tau, self._every = config.tau, net_builders.updates_per_target_update(config)
 
-    def after_step(self, number: Tensor) -> None:
-        """Move the targets by tau, when update ``number`` (int64 scalar) is one of those after which they move."""
+    def variables(self) -> list[Variable]:
+        """See Critics."""
+        return [*self.trained.values(), *self.target.values()]
+
+    def values(self) -> dict[str, Tensor]:
+        """See Critics."""
+        return values_of(self.trained)
+
+    def after_step(self, statistics: Sequence[Tensor], number: Tensor) -> None:
+        """See Critics: a soft (Polyak) update of the targets, when ``number`` is one of those after which they move."""
 
         def act() -> None:
-            polyak_update(list(self.weights.values()), list(self._online.values()), self._share)
+            polyak_update(list(self.target.values()), list(self.trained.values()), self._tau)
 
         every(self._every, number, act, phase=self._every - 1)
 
@@ -90,63 +96,41 @@ class Targets:
 class TwinCritics:
     """SAC's critics of a state and a Box action: Q of each, [C, B], targets by clipped double Q-learning."""
 
-    def __init__(self, config: SACConfig, net: NetSpec, initial: Mapping[str, np.ndarray], scope: str) -> None:
-        """``net``: NetSpec with the inputs obs and action and the head "q" of size 1."""
-        self._net = net
-        self.trained = variables_of(net.weight_shapes(), initial, scope)
-        self._targets = Targets(config, net, self.trained, initial, scope)
-
-    def variables(self) -> list[Variable]:
-        """See Critics."""
-        return [*self.trained.values(), *self._targets.weights.values()]
-
-    def values(self) -> dict[str, Tensor]:
-        """See Critics."""
-        return values_of(self.trained)
+    def __init__(self, nets: OnlineAndTarget) -> None:
+        """``nets``: of a NetSpec with the inputs obs and action and the head "q" of size 1."""
+        self._nets, self.trained = nets, nets.trained
+        self.variables, self.values, self.after_step = nets.variables, nets.values, nets.after_step
 
     def losses(self, values: Tensors, batch: Tensors, policy: CurrentPolicy, alpha: Tensor) -> CriticLosses:
         """See Critics: the squared TD error of each critic."""
         choice = policy.next_choice(batch)
-        next_q = first(head_of(self._targets.net, self._targets.weights, "q", batch["next_obs"], choice.action))
+        next_q = first(head_of(self._nets.target_net, self._nets.target, "q", batch["next_obs"], choice.action))
         target = soft_td_target(batch["reward"], batch["discount"], next_q, choice.logp, alpha)  # [B]
-        q = first(head_of(self._net, values, "q", batch["obs"], batch["action"]))  # [C, B]
+        q = first(head_of(self._nets.net, values, "q", batch["obs"], batch["action"]))  # [C, B]
         error = td_error(q, target)  # [C, B]
         return CriticLosses(squared(error), q, error)
 
     def several(self, values: Tensors, obs: Tensor, action: Tensor) -> Tensor:
         """Return Q of several actions in each of ``obs`` [B, …], [C, B, M], for ``action`` [B, M, A]."""
-        return first(with_copies(self._net, TFNet(self._net, values).several(obs, action)["q"]))  # [C, B, M]
+        return first(with_copies(self._nets.net, TFNet(self._nets.net, values).several(obs, action)["q"]))  # [C, B, M]
 
     def policy_value(self, values: Tensors, batch: Tensors, policy: CurrentPolicy, choice: ActionChoice) -> Tensor:
         """See Critics."""
-        return first(head_of(self._net, values, "q", batch["obs"], choice.action))  # [C, B]
-
-    def after_step(self, statistics: Sequence[Tensor], number: Tensor) -> None:
-        """See Critics: the targets move."""
-        self._targets.after_step(number)
+        return first(head_of(self._nets.net, values, "q", batch["obs"], choice.action))  # [C, B]
 
 
 class DiscreteTwinCritics:
     """SAC's critics of a state that value every action, [C, B, n], targets by clipped double Q-learning."""
 
-    def __init__(self, config: SACConfig, net: NetSpec, initial: Mapping[str, np.ndarray], scope: str) -> None:
-        """``net``: NetSpec with the input obs and the head "q" of one value for each action."""
-        self._net = net
-        self.trained = variables_of(net.weight_shapes(), initial, scope)
-        self._targets = Targets(config, net, self.trained, initial, scope)
-
-    def variables(self) -> list[Variable]:
-        """See Critics."""
-        return [*self.trained.values(), *self._targets.weights.values()]
-
-    def values(self) -> dict[str, Tensor]:
-        """See Critics."""
-        return values_of(self.trained)
+    def __init__(self, nets: OnlineAndTarget) -> None:
+        """``nets``: of a NetSpec with the input obs and the head "q" of one value for each action."""
+        self._nets, self.trained = nets, nets.trained
+        self.variables, self.values, self.after_step = nets.variables, nets.values, nets.after_step
 
     def losses(self, values: Tensors, batch: Tensors, policy: CurrentPolicy, alpha: Tensor) -> CriticLosses:
         """See Critics: the squared TD error of the action taken."""
         choice = policy.next_choice(batch)
-        next_q = head_of(self._targets.net, self._targets.weights, "q", batch["next_obs"])  # [C, B, n]
+        next_q = head_of(self._nets.target_net, self._nets.target, "q", batch["next_obs"])  # [C, B, n]
         probabilities, logp = choice.probabilities, choice.logp  # [B, n], [B, n]
         target = expected_soft_td_target(batch["reward"], batch["discount"], next_q, probabilities, logp, alpha)  # [B]
         every_q = self.every(values, batch["obs"])  # [C, B, n]
@@ -157,15 +141,11 @@ class DiscreteTwinCritics:
 
     def every(self, values: Tensors, obs: Tensor) -> Tensor:
         """Return Q of all actions in ``obs`` [B, …], [C, B, n]."""
-        return head_of(self._net, values, "q", obs)  # [C, B, n]
+        return head_of(self._nets.net, values, "q", obs)  # [C, B, n]
 
     def policy_value(self, values: Tensors, batch: Tensors, policy: CurrentPolicy, choice: ActionChoice) -> Tensor:
         """See Critics."""
         return self.every(values, batch["obs"])  # [C, B, n]
-
-    def after_step(self, statistics: Sequence[Tensor], number: Tensor) -> None:
-        """See Critics: the targets move."""
-        self._targets.after_step(number)
 
 
 def head_of(net: NetSpec, weights: Tensors, head: str, *inputs: Tensor) -> Tensor:

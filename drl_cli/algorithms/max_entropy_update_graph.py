@@ -19,15 +19,15 @@ Deviations:
 import numpy as np
 
 from drl_cli.algorithms.learner_graph import counter, learner_graph, row_mean
-from drl_cli.algorithms.losses.entropy import soft_policy_loss, temperature_loss
+from drl_cli.algorithms.losses.policy_gradient import soft_policy_loss, temperature_loss
 from drl_cli.algorithms.max_entropy_actor_graph import Actor, CurrentPolicy, MaxEntropyConfig
 from drl_cli.algorithms.max_entropy_critics_graph import Critics
 from drl_cli.algorithms.sac import SACConfig
 from drl_cli.policies.distributions_tf import allowed
 from drl_cli.policies.forward_tf import Tensors
 from drl_cli.policies.policy_spec import PolicySpec
-from drl_cli.tf1.adam import BETA_1, Adam, clipped
 from drl_cli.tf1.graph import Gradients, LearnerGraph, Parts, Rates, transition_columns
+from drl_cli.tf1.optimizers import BETA_1, Adam, clipped
 from drl_cli.tf1.polyak import every
 from drl_cli.tf1.tensorflow import Tensor, Variable, tf
 

@@ -14,8 +14,8 @@ from drl_cli.algorithms.losses.returns import gae, returns_to_go
 from drl_cli.config.sections.on_policy import OnPolicyKeys
 from drl_cli.policies.actor_critic_tf import ActorCritic, Seen, look_at, state_of
 from drl_cli.policies.forward_tf import Tensors
-from drl_cli.tf1.adam import Adam, clipped
 from drl_cli.tf1.graph import Batch
+from drl_cli.tf1.optimizers import Adam, clipped
 from drl_cli.tf1.tensorflow import Tensor, Variable, tf
 from drl_cli.tf1.towers import Sums, Towers, devices_of
 

@@ -24,7 +24,9 @@ class PPOConfig(
     defaults={
         "train_batch_size": default(2048, rllib=4000, why=RECIPES_WHY),
         "lr": default(3e-4, rllib=5e-5, why=RECIPES_WHY),
-        "vf_loss_coeff": default(0.5, rllib=1.0, why="of the whole square: the half square of the published recipes"),
+        "vf_loss_coeff": default(
+            0.5, rllib=1.0, why="for the full squared error; equals half the squared error of the published recipes"
+        ),
     },
 ):
     """Proximal policy optimisation: several passes over each batch, with steps that stay near the policy that sampled."""
@@ -36,40 +38,42 @@ class PPOConfig(
         ge=1,
         le=10_000,
         rllib=30,
-        why="the published recipes' number; thirty take three times as long and leave the policy that sampled",
+        why="the number in published recipes; thirty take three times as long and move far from the behaviour policy",
     )
     sgd_minibatch_size: Whole = key(
-        128, "Env steps of one gradient step; with an LSTM, whole sequences of them.", "env steps", ge=1, le=10_000_000
+        128, "Env steps per gradient step; with an LSTM, in whole sequences.", "env steps", ge=1, le=10_000_000
     )
-    shuffle_sequences: bool = key(True, "Whether each pass goes over the batch in another order.")
+    shuffle_sequences: bool = key(True, "Whether each epoch shuffles the batch.")
     clip_param: Annotated[float, Field(gt=0, le=100)] | None = key(
         0.2,
-        "How far the ratio of new to old probability of an action may be from 1 before its gradient ends; null never ends it.",
+        "Clip of the surrogate: largest deviation from 1 of the ratio of new to old action probability; null: no "
+        "clipping.",
         "ratio",
         rllib=0.3,
         why="the paper's value",
     )
     vf_clip_param: Annotated[float, Field(gt=0, le=1e9)] | None = key(
         None,
-        "How far one batch may move the value of a state, in units of return; null as far as it likes.",
+        "Value clipping: largest change of a state's value in one batch, in units of return; null: no clipping.",
         "return",
         rllib=10.0,
-        why="no number fits all tasks: 10 stalls Pendulum, whose returns are in the hundreds, and Andrychowicz et al. 2021 "
-        "found that such clips hurt whatever the number",
+        why=(
+            "no value suits all tasks: 10 stalls Pendulum, whose returns are in the hundreds, and Andrychowicz et "
+            "al. 2021 found that value clipping hurts for every value"
+        ),
     )
     kl_coeff: float = key(
         0.0,
-        "Weight, at the start, of a penalty on the divergence of the new policy from the old one; it then adapts: half "
-        "again as much after a batch that diverged by more than twice kl_target, half after less than half of it. 0: no "
-        "penalty.",
+        "Initial weight of a penalty on the KL divergence between new and old policy. It adapts: times 1.5 after a "
+        "batch that diverged by more than twice kl_target, times 0.5 after less than half of it. 0: no penalty.",
         "per nat",
         ge=0,
         le=1e6,
         rllib=0.2,
-        why="the clip alone holds the published recipes together",
+        why="the published recipes use clipping alone",
     )
     kl_target: float = key(
-        0.01, "The divergence that kl_coeff adapts to.", "nats", gt=0, le=100, needs=("kl_coeff", 1e-12)
+        0.01, "The KL divergence that kl_coeff adapts to.", "nats", gt=0, le=100, needs=("kl_coeff", 1e-12)
     )
 
     @model_validator(mode="after")
@@ -85,7 +89,7 @@ class PPOConfig(
             )
         if self.clip_param is None and not self.kl_coeff:
             raise MisfitError(
-                "clip_param", "null needs a kl_coeff above 0: nothing else holds the policy near the old one"
+                "clip_param", "null needs a kl_coeff above 0: nothing else would keep the policy close to the old one"
             )
         return self
 

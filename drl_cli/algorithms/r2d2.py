@@ -41,15 +41,15 @@ class R2D2Config(
     defaults={
         "tau": default(1.0),
         "target_network_update_freq": default(
-            500, rllib=2500, why="after as many updates as DQN's; a sequence teaches more than a transition"
+            500, rllib=2500, why="after as many updates as DQN's; a sequence holds more information than a transition"
         ),
         "grad_clip": default(40.0),
         "buffer_size": default(100_000),
         "learning_starts": default(1000),
         "rollout_fragment_length": default(
-            25, rllib=4, why="one message per 100 steps; fragment borders change nothing"
+            25, rllib=4, why="one message per 100 steps; the replay is independent of fragment boundaries"
         ),
-        "n_step": default(3, rllib=1, why="rewards reach the states before them three times as fast"),
+        "n_step": default(3, rllib=1, why="rewards propagate three times as fast"),
         "updates_per_call": default(10),
         "publish_every": default(10),
         "timesteps_per_iteration": default(1000),
@@ -58,46 +58,46 @@ class R2D2Config(
     """Recurrent replay: DQN with an LSTM, double, dueling, with n-step returns of rescaled values."""
 
     # Another section than that of the class above: pydantic checks it, pyright takes it for an assignment.
-    model: R2D2Network = key(R2D2Network(), "The network in front of the action values.")  # pyright: ignore
+    model: R2D2Network = key(R2D2Network(), "The network before the Q-value head.")  # pyright: ignore
     exploration_config: R2D2Exploration = key(R2D2Exploration(), "How to explore.")
     train_batch_size: Whole = key(
-        32, "Sequences of one update, up to model.max_seq_len learnt steps each.", "sequences", ge=1, le=100_000
+        32, "Sequences per update, of up to model.max_seq_len trained steps each.", "sequences", ge=1, le=100_000
     )
     training_intensity: Annotated[float, Field(gt=0, le=1e6)] | None = key(
         None,
-        "Sequences trained per env step sampled, kept from both sides; null means 0.4 times train_batch_size, which is 0.4 "
-        "updates per env step.",
+        "Sequences trained per env step sampled, enforced in both directions; null means 0.4 times "
+        "train_batch_size, which is 0.4 updates per env step.",
         "sequences trained per env step sampled",
         rllib="null: one update per fragment, which with more workers trains less per step",
-        why="a pace that the number of workers does not change",
+        why="a ratio that does not depend on the number of workers",
     )
     burn_in: Whole = key(
         0,
-        "Steps before those that are learnt from, which bring the stored state of the LSTM up to date with its weights; "
-        "fewer where the episode began later.",
+        "Steps before the trained ones that refresh the stored LSTM state with the current weights; fewer if the "
+        "episode started later.",
         "env steps",
         ge=0,
         le=1000,
     )
     replay_sequence_length: Annotated[Whole, Field(ge=1, le=2000)] | None = key(
         None,
-        "Steps of a sequence, those of burn_in counted; null: burn_in + model.max_seq_len.",
+        "Steps of a sequence, including those of burn_in; null: burn_in + model.max_seq_len.",
         "env steps",
         "null or a whole number in [1, 2000], more than burn_in",
     )
     zero_init_states: bool = key(
         False,
-        "Whether sequences begin with a state of zeros; otherwise with the one that was stored when the step was taken.",
+        "Whether sequences start with a zero LSTM state instead of the state stored at sampling.",
         rllib=True,
         why="the paper's comparison, and CartPole without velocities, favour stored states",
     )
     use_h_function: bool = key(
-        True, "Whether values are learnt on the scale h(x) = sign(x)(sqrt(|x| + 1) - 1) + h_function_epsilon x."
+        True, "Whether values are rescaled by h(x) = sign(x)(sqrt(|x| + 1) - 1) + h_function_epsilon x."
     )
     h_function_epsilon: float = key(1e-3, "The share of x in h(x).", needs=("use_h_function", 1), ge=1e-6, le=1)
     prioritized_replay_eta: float = key(
         0.9,
-        "A sequence's priority is this share of its largest TD error, and the rest of their mean.",
+        "Weight eta of the largest TD error in a sequence's priority; the mean has weight 1 - eta.",
         "share",
         needs=("prioritized_replay", 1),
         ge=0,
@@ -116,11 +116,9 @@ class R2D2Config(
                 f"{whole} is not burn_in {self.burn_in} + model.max_seq_len {self.model.max_seq_len}; give one of the two",
             )
         if not self.model.use_lstm:
-            raise MisfitError("model.use_lstm", "false is DQN: take --run DQN")
+            raise MisfitError("model.use_lstm", "without it the algorithm is DQN: use --run DQN")
         if self.worker_side_prioritization:
-            raise MisfitError(
-                "worker_side_prioritization", "workers compute no priorities of sequences yet; leave it out"
-            )
+            raise MisfitError("worker_side_prioritization", "workers do not compute priorities of sequences; omit it")
         if reads(self):
             raise MisfitError("input", "files hold no states of the LSTM for its sequences to begin with; leave it out")
         return self

@@ -2,7 +2,7 @@
 
 Sources: Kapturowski et al. 2019, "Recurrent Experience Replay in Distributed Reinforcement Learning": burn-in, stored
 states, priorities of sequences (section 2.3); rescaled values, Pohlen et al. 2018
-(``algorithms.losses.value_rescale``); double, van Hasselt et al. 2016; dueling, Wang et al. 2016; keys and their
+(``algorithms.losses.value``); double, van Hasselt et al. 2016; dueling, Wang et al. 2016; keys and their
 meaning from RLlib's R2D2 (1.13).
 
 Deviations:
@@ -20,16 +20,15 @@ import numpy as np
 
 from drl_cli.algorithms.dqn_graph import RATES, ValueNet
 from drl_cli.algorithms.learner_graph import learner_graph
-from drl_cli.algorithms.losses.value import huber
-from drl_cli.algorithms.losses.value_rescale import squeezed, stretched
+from drl_cli.algorithms.losses.value import huber, squeezed, stretched
 from drl_cli.algorithms.r2d2 import R2D2Config
 from drl_cli.config.sections.replay import learnt_steps
 from drl_cli.policies.distributions_tf import TFActionValues
 from drl_cli.policies.forward_tf import Tensors, TFNet, values_of
 from drl_cli.policies.layers_tf import layer_noise
 from drl_cli.policies.policy_spec import NetSpec, PolicySpec
-from drl_cli.tf1.adam import clipped
 from drl_cli.tf1.graph import Batch, Columns, Gradients, LearnerGraph
+from drl_cli.tf1.optimizers import clipped
 from drl_cli.tf1.tensorflow import Tensor, tf
 
 NOW, NEXT = 0, 2  # streams of random numbers within an update: the online net, the target; as in DQN

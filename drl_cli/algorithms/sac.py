@@ -30,13 +30,13 @@ class SACConfig(
 
     target_entropy_fraction: float = key(
         0.3,
-        "For Discrete actions and target_entropy auto: share of ln n, the entropy of a uniform choice among n actions, "
-        "that alpha is learnt to keep.",
+        "For Discrete actions with target_entropy auto: the target, as a share of ln n, the entropy of the uniform "
+        "policy over n actions.",
         "share",
         gt=0,
         le=1,
         rllib=0.98,
-        why="0.98 of the largest entropy is a coin flip; a policy that balances a pole is surer than that",
+        why="0.98 of the maximum entropy is nearly uniform; a policy that balances a pole is more deterministic",
     )
 
 

@@ -21,7 +21,7 @@ import numpy as np
 
 from drl_cli.algorithms import sac
 from drl_cli.algorithms.max_entropy_actor_graph import Actor, every_action, reparametrized
-from drl_cli.algorithms.max_entropy_critics_graph import DiscreteTwinCritics, TwinCritics
+from drl_cli.algorithms.max_entropy_critics_graph import DiscreteTwinCritics, OnlineAndTarget, TwinCritics
 from drl_cli.algorithms.max_entropy_update_graph import RATES, MaxEntropyUpdate
 from drl_cli.policies.policy_spec import PolicySpec
 from drl_cli.tf1.graph import LearnerGraph
@@ -37,7 +37,8 @@ def build(
     ``initial``: {name: array} of ``sac.initial_weights``; ``seed`` keys the noise; ``scope`` (ending in "/") goes before every
     variable's name.
     """
-    is_discrete, critic_net = spec.distribution == "categorical", sac.critic_spec(config, spec)
+    is_discrete = spec.distribution == "categorical"
     actor = Actor(config, spec, initial, scope, every_action if is_discrete else reparametrized(spec, seed))
-    critics = (DiscreteTwinCritics if is_discrete else TwinCritics)(config, critic_net, initial, scope)
+    nets = OnlineAndTarget(config, sac.critic_spec(config, spec), initial, scope)
+    critics = (DiscreteTwinCritics if is_discrete else TwinCritics)(nets)
     return MaxEntropyUpdate(config, spec, actor, critics, scope).graph()

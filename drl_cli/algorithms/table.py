@@ -42,26 +42,34 @@ ROWS = {
 }
 """Name of an algorithm → its row, by the dotted name of what ``row.Algorithm`` describes."""
 
-_SEVERAL = "it trains several agents, and an environment has one agent here"
+_SEVERAL = "it is a multi-agent algorithm, and drl trains one agent per environment"
 _ARMS = "it is for bandits, whose episodes are one step"
-_TREES = "it plans with an environment that can be set back to any state"
+_TREES = "it plans with an environment that can be reset to any state"
 
 NOT_BUILT = {
     "QMIX": ("DQN", "on Discrete actions", _SEVERAL),
     "MADDPG": ("TD3", "on Box actions", _SEVERAL),
-    "AlphaStar": ("APPO", "which learns from many workers", "it trains a league of agents that play one another"),
-    "DDPPO": ("PPO", "with num_workers", "its workers learn without a learner; here one learns from all workers"),
-    "RNNSAC": ("PPO", "with model: {use_lstm: true}; on Discrete actions R2D2 too", "SAC has no memory here"),
+    "AlphaStar": ("APPO", "which learns from many workers", "it trains a league of agents by self-play"),
+    "DDPPO": (
+        "PPO",
+        "with num_workers",
+        "its workers learn in a decentralised way; drl has one learner for all workers",
+    ),
+    "RNNSAC": ("PPO", "with model: {use_lstm: true}; on Discrete actions R2D2 too", "SAC is not recurrent in drl"),
     "CRR": (
         "IQL",
-        "which weighs recorded actions by a critic too",
-        "another way to learn from recorded experience alone",
+        "which also weights recorded actions by a critic",
+        "another offline algorithm",
     ),
     "DT": ("MARWIL", "from recorded experience too", "it models recorded episodes as sequences, with a transformer"),
-    "DREAMER": ("SAC", "on images too", "it plans with a model of the world that it learns"),
-    "DREAMERV3": ("SAC", "on images too", "it plans with a model of the world that it learns"),
-    "MAML": ("PPO", "on one task", "it learns to learn, from many tasks"),
-    "MBMPO": ("CROSSQ", "which needs few env steps", "it learns models of the environment, and policies in them"),
+    "DREAMER": ("SAC", "on images too", "it plans with a learnt world model"),
+    "DREAMERV3": ("SAC", "on images too", "it plans with a learnt world model"),
+    "MAML": ("PPO", "on one task", "it is a meta-learning algorithm, for many tasks"),
+    "MBMPO": (
+        "CROSSQ",
+        "which needs few env steps",
+        "it is model-based: it learns a model of the environment and a policy in it",
+    ),
     "SlateQ": ("DQN", "for one choice at a time", "it recommends lists of items to modelled users"),
     "BanditLinTS": ("DQN", "with gamma: 0", _ARMS),
     "BanditLinUCB": ("DQN", "with gamma: 0", _ARMS),
@@ -72,7 +80,7 @@ NOT_BUILT = {
     "Rainbow": (
         "DQN",
         "with noisy: true, num_atoms: 51, v_min and v_max, as in -f cartpole-dqn-rainbow",
-        "its parts are keys of DQN",
+        "its components are keys of DQN",
     ),
     "RandomAgent": ("SAC", "with exploration_config: {type: Random}", "nothing learns in it"),
 }

@@ -22,8 +22,8 @@ class TD3BCConfig(
 
     alpha: float = key(
         2.5,
-        "Weight of the critic's gain, in means of |Q|, beside the squared distance from the recorded actions: 0 clones "
-        "them, large values forget them.",
+        "Weight of the normalised Q-value relative to the behavior-cloning term: 0 is pure cloning, large values "
+        "are close to TD3.",
         ge=0,
         le=1e6,
     )

@@ -34,12 +34,12 @@ class TQCConfig(
     """SAC whose critics predict quantiles of the return, of which the highest are left out of the target."""
 
     num_critics: Whole = key(
-        2, "Critics, whose quantiles are pooled for the target. The paper has 5.", "nets", ge=1, le=32
+        2, "Critics, whose quantiles are pooled for the target. The paper uses 5.", "nets", ge=1, le=32
     )
-    n_quantiles: Whole = key(25, "Quantiles that each critic predicts.", "quantiles", ge=1, le=1000)
+    n_quantiles: Whole = key(25, "Quantiles per critic.", "quantiles", ge=1, le=1000)
     top_quantiles_to_drop_per_net: Whole = key(
         2,
-        "Highest quantiles of the pooled target that are dropped, for each critic: against overestimation.",
+        "Largest quantiles of the pooled target to drop, per critic, against overestimation.",
         "quantiles",
         ge=0,
         le=999,

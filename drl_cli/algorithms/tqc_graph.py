@@ -12,7 +12,7 @@ Deviations, beside those of ``max_entropy_update_graph`` and ``max_entropy_actor
   all pairs of quantiles would draw states for the noise in their returns, which no update takes away.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 
 import numpy as np
 
@@ -20,12 +20,12 @@ from drl_cli.algorithms import tqc
 from drl_cli.algorithms.losses.quantile import kept_shares, shared_quantile_huber, soft_target_quantiles
 from drl_cli.algorithms.losses.value import td_error
 from drl_cli.algorithms.max_entropy_actor_graph import ActionChoice, Actor, CurrentPolicy, reparametrized
-from drl_cli.algorithms.max_entropy_critics_graph import CriticLosses, Targets, head_of
+from drl_cli.algorithms.max_entropy_critics_graph import CriticLosses, OnlineAndTarget, head_of
 from drl_cli.algorithms.max_entropy_update_graph import MaxEntropyUpdate
-from drl_cli.policies.forward_tf import Tensors, values_of, variables_of
-from drl_cli.policies.policy_spec import NetSpec, PolicySpec
+from drl_cli.policies.forward_tf import Tensors
+from drl_cli.policies.policy_spec import PolicySpec
 from drl_cli.tf1.graph import Batch, LearnerGraph
-from drl_cli.tf1.tensorflow import Tensor, Variable, tf
+from drl_cli.tf1.tensorflow import Tensor, tf
 
 
 def build(
@@ -37,46 +37,33 @@ def build(
     variable's name.
     """
     actor = Actor(config, spec, initial, scope, reparametrized(spec, seed))
-    critics = TruncatedQuantileCritics(config, tqc.critic_spec(config, spec), initial, scope)
+    nets = OnlineAndTarget(config, tqc.critic_spec(config, spec), initial, scope)
+    critics = TruncatedQuantileCritics(nets, config.top_quantiles_to_drop_per_net * config.num_critics)
     return MaxEntropyUpdate(config, spec, actor, critics, scope).graph()
 
 
 class TruncatedQuantileCritics:
     """Critics of M quantiles each, [C, B, M], of which the target leaves the highest out."""
 
-    def __init__(self, config: tqc.TQCConfig, net: NetSpec, initial: Mapping[str, np.ndarray], scope: str) -> None:
-        """``net``: NetSpec with the inputs obs and action and the head "quantiles"."""
-        self._net = net
-        self._dropped = config.top_quantiles_to_drop_per_net * config.num_critics
-        self.trained = variables_of(net.weight_shapes(), initial, scope)
-        self._targets = Targets(config, net, self.trained, initial, scope)
-
-    def variables(self) -> list[Variable]:
-        """See Critics."""
-        return [*self.trained.values(), *self._targets.weights.values()]
-
-    def values(self) -> dict[str, Tensor]:
-        """See Critics."""
-        return values_of(self.trained)
+    def __init__(self, nets: OnlineAndTarget, dropped: int) -> None:
+        """``nets``: of a NetSpec with the inputs obs and action and the head "quantiles"; ``dropped`` of all quantiles."""
+        self._nets, self.trained, self._dropped = nets, nets.trained, dropped
+        self.variables, self.values, self.after_step = nets.variables, nets.values, nets.after_step
 
     def losses(self, values: Tensors, batch: Batch, policy: CurrentPolicy, alpha: Tensor) -> CriticLosses:
         """See Critics: the quantile Huber loss of each critic against the truncated pool."""
         choice = policy.next_choice(batch)
-        target_net, target_weights = self._targets.net, self._targets.weights
-        next_quantiles = head_of(target_net, target_weights, "quantiles", batch["next_obs"], choice.action)
+        nets = self._nets
+        next_quantiles = head_of(nets.target_net, nets.target, "quantiles", batch["next_obs"], choice.action)
         pooled = tf.concat(tf.unstack(next_quantiles), axis=-1)  # [B, C·M]
         shares = kept_shares(pooled, self._dropped)  # [B, C·M]
         target = soft_target_quantiles(batch["reward"], batch["discount"], pooled, choice.logp, alpha)  # [B, C·M]
-        quantiles = head_of(self._net, values, "quantiles", batch["obs"], batch["action"])  # [C, B, M]
+        quantiles = head_of(nets.net, values, "quantiles", batch["obs"], batch["action"])  # [C, B, M]
         q = tf.reduce_mean(quantiles, axis=-1)  # [C, B]
         kept = tf.reduce_sum(target * shares, axis=-1) / float(pooled.shape[-1] - self._dropped)  # [B]
         return CriticLosses(shared_quantile_huber(quantiles, target, shares), q, td_error(q, kept))
 
     def policy_value(self, values: Tensors, batch: Batch, policy: CurrentPolicy, choice: ActionChoice) -> Tensor:
         """See Critics: one value, the mean over all critics and quantiles."""
-        quantiles = head_of(self._net, values, "quantiles", batch["obs"], choice.action)  # [C, B, M]
+        quantiles = head_of(self._nets.net, values, "quantiles", batch["obs"], choice.action)  # [C, B, M]
         return tf.reduce_mean(quantiles, axis=[0, 2])[None]  # [1, B]
-
-    def after_step(self, statistics: Sequence[Tensor], number: Tensor) -> None:
-        """See Critics: the targets move."""
-        self._targets.after_step(number)

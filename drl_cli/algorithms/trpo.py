@@ -34,46 +34,46 @@ class TRPOConfig(
 
     max_kl: Rate = key(
         0.02,
-        "Largest mean KL divergence, from the old policy to the new one over the batch, that an update may make. Steps of one "
-        "size never settle: points that fall let them.",
+        "Trust region: largest mean KL divergence between old and new policy over the batch. A schedule that "
+        "decreases lets the policy converge.",
         "nats",
         RATE_ALLOWED,
     )
     cg_iterations: Whole = key(
         10,
-        "Most iterations of conjugate gradients, one Fisher product each, for a direction.",
+        "Maximum number of conjugate gradient iterations, with one Fisher-vector product each.",
         "iterations",
         ge=1,
         le=1000,
     )
     cg_damping: float = key(
         0.1,
-        "Added to the diagonal of the Fisher matrix: higher makes shorter steps in directions that hardly change the "
-        "policy.",
+        "Damping, added to the diagonal of the Fisher matrix: larger values shorten steps in directions that hardly "
+        "change the policy.",
         ge=0,
         le=1e6,
     )
     fisher_fraction: float = key(
         0.25,
-        "Share of the batch over which Fisher products are taken; gradient and line search take all of it.",
+        "Share of the batch used for Fisher-vector products; gradient and line search use the whole batch.",
         "share",
         gt=0,
         le=1,
     )
     line_search_steps: Whole = key(
         10,
-        "Most step lengths that are tried, longest first; where none improves the surrogate within max_kl, the policy stays "
-        "as it was.",
+        "Maximum number of line search steps, longest first; if none improves the surrogate within max_kl, the "
+        "policy is not changed.",
         "steps",
         ge=1,
         le=1000,
     )
-    line_search_shrink: float = key(0.8, "Each step length that is tried, over the one before.", "share", gt=0, lt=1)
+    line_search_shrink: float = key(0.8, "Ratio of successive step lengths in the line search.", "share", gt=0, lt=1)
     vf_iterations: Whole = key(
-        10, "Passes over the batch, in shuffled minibatches, that fit the value.", "epochs", ge=0, le=10_000
+        10, "Epochs of the value function over the batch, in shuffled minibatches.", "epochs", ge=0, le=10_000
     )
     sgd_minibatch_size: Whole = key(
-        128, "Env steps of a minibatch of the value's fit.", "env steps", ge=1, le=10_000_000
+        128, "Env steps per minibatch of the value function.", "env steps", ge=1, le=10_000_000
     )
 
     @model_validator(mode="after")
@@ -82,17 +82,19 @@ class TRPOConfig(
         if self.vf_share_layers:
             raise MisfitError(
                 "vf_share_layers",
-                "TRPO needs false: the fit of the value would move the policy out of its trust region",
+                "TRPO needs false: training the value function would move the policy out of its trust region",
             )
         regions = [self.max_kl] if isinstance(self.max_kl, (int, float)) else [value for _, value in self.max_kl]
         if min(regions) <= 0:
             raise MisfitError(
-                "max_kl", "0 lets no update move the policy; it must be more, at every point of a schedule"
+                "max_kl", "with 0 the policy never changes; it must be above 0 at every point of a schedule"
             )
         if self.vf_loss_coeff != _ONLY_VALUE_LOSS:
-            raise MisfitError("vf_loss_coeff", "TRPO fits the value by itself, with lr as its step size; leave it out")
+            raise MisfitError(
+                "vf_loss_coeff", "TRPO trains the value function separately, with learning rate lr; omit it"
+            )
         if self.num_gpus > 1:
-            raise MisfitError("num_gpus", f"{self.num_gpus:g} means towers, which TRPO does not have; take 1 or less")
+            raise MisfitError("num_gpus", f"{self.num_gpus:g} means towers, which TRPO does not have; use 1 or less")
         if self.sgd_minibatch_size > self.train_batch_size:
             raise MisfitError(
                 "sgd_minibatch_size",

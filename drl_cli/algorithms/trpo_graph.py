@@ -29,10 +29,10 @@ from drl_cli.config.sections.on_policy import sequence_length
 from drl_cli.policies.actor_critic_tf import ActorCritic
 from drl_cli.policies.forward_tf import Tensors
 from drl_cli.policies.policy_spec import PolicySpec
-from drl_cli.tf1.adam import Adam, clipped
 from drl_cli.tf1.epochs import Passed, Plan, epochs
 from drl_cli.tf1.graph import Batch, BatchGraph, Learnt, Rates, trajectory_columns
 from drl_cli.tf1.natural_gradient import LineSearchResult, Step, fisher_product, flat, full_step, line_search, shaped
+from drl_cli.tf1.optimizers import Adam, clipped
 from drl_cli.tf1.tensorflow import Tensor, Variable, tf
 
 RATES = ("lr", "entropy_coeff", "max_kl")

@@ -124,21 +124,21 @@ def doubts(found: Mapping[str, Any]) -> list[str]:
     """Return reasons not to trust the numbers of ``Candidate.estimate``, a list of lines."""
     lines, size, whole = [], found["effective_sample_size"], found["episodes"]
     if found["wis"]["per_episode"]["mean"] is None:
-        lines.append("none of the recorded episodes could have been this policy's, so that there is nothing to weigh")
+        lines.append("this policy has probability 0 for every recorded episode, so the weighted estimate is undefined")
     elif size < LEAST_EFFECTIVE:
         lines.append(
             f"the {whole} recorded episodes say as much as {size:.1f} of this policy's own: the estimates are hardly more than "
-            "a guess, and their intervals are too narrow"
+            "a guess, and their intervals are too small"
         )
     if found["is"]["per_episode"]["mean"] is None or found["is"]["per_step"]["mean"] is None:
-        lines.append("the ratios of probabilities are so large that a plain estimate (IS) is no number any more")
+        lines.append("the importance weights are so large that the ordinary estimate (IS) overflows")
     if found["incomplete"] > MANY * whole:
         lines.append(
-            f"{found['incomplete']} more episodes are not there as a whole: long ones are more often cut than short ones, and "
-            "what is left speaks for the short ones"
+            f"{found['incomplete']} more episodes are incomplete: long episodes are cut more often than short ones, "
+            f"which biases the estimates towards short episodes"
         )
     if found["without_logp"]:
-        lines.append(f"{found['without_logp']} episodes without probabilities of their actions were left out")
+        lines.append(f"{found['without_logp']} episodes without action probabilities were skipped")
     return lines
 
 

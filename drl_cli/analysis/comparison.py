@@ -81,7 +81,7 @@ def _describe(
         notices.append(f"{name}: left out, without {what}{limit}: {left_out}{hint}.")
     if group.repeated:
         seeds = ", ".join(str(seed) for seed in group.repeated)
-        notices.append(f"{name}: seed {seeds} is there more than once; these runs are no independent replicates.")
+        notices.append(f"{name}: seed {seeds} occurs more than once; these runs are not independent replicates.")
     unfinished = [run["id"] for run in runs if run["state"] != "finished"]
     if unfinished:
         notices.append(f"{name}: not finished: {', '.join(unfinished)}; their scores are those so far.")

@@ -147,7 +147,7 @@ def _fitting(path: Path, facts: Mapping[str, Any], env_id: str, env: gymnasium.E
     """Compare the spaces of ``env`` with the trained ones, close it, return what it says of its pictures."""
     try:
         offered = make.describe(env)
-        metadata = getattr(env, "metadata", None) or {}
+        metadata = env.metadata or {}
     finally:
         env.close()
     for name in ("obs", "action"):

@@ -216,8 +216,7 @@ def _stepped(
 
 
 def _name(env: gymnasium.Env) -> str:
-    spec = getattr(env, "spec", None)
-    return spec.id if spec else type(env).__name__
+    return env.spec.id if env.spec else type(env).__name__
 
 
 def _guarded(env: gymnasium.Env, episode: PlayedEpisode, call: Callable[[], T]) -> T:

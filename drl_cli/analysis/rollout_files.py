@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from drl_cli.errors import InputError, ResourcesExhausted
-from drl_cli.experience.recorded.write import LineFile, is_full, line, probabilities, shifted
+from drl_cli.errors import InputError, ResourcesExhausted, is_full
+from drl_cli.experience.recorded.write import LineFile, line, probabilities, shifted
 
 if TYPE_CHECKING:
     from drl_cli.analysis.play import Limits, PlayedEpisode

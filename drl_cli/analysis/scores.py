@@ -15,7 +15,7 @@ Row = Mapping[str, Any]
 KINDS = ("last", "best", "training")
 MEANING = {
     "last": "mean of the last greedy evaluation of each run (its fresh, confirming episodes where there are some)",
-    "best": "mean of the best greedy evaluation of each run; the best of many is high by luck too",
+    "best": "mean of the best greedy evaluation of each run; the maximum over many evaluations is biased upwards",
     "training": "mean of the last training episodes of each run, exploration included",
 }
 

@@ -111,7 +111,7 @@ class ActionComputer:
             seen = np.zeros(0)
         if seen.shape not in fitting:
             raise InputError(
-                f"compute_action: {_shown(obs)} is no observation of this environment, which gives "
+                f"compute_action: {_shown(obs)} is not an observation of this environment, whose observations are "
                 f"{str(self._raw_space)[:200]}."
             )
         return seen

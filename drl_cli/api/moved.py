@@ -98,7 +98,7 @@ MODULES = {
     "configs.text": "config.strict_yaml",
     "configs.tqc": "algorithms.tqc",
     "configs.trpo": "algorithms.trpo",
-    "configs.variants": "config.variants",
+    "configs.variants": "config.search_space",
     "configs.where": "config.origins",
     "data.columns": "experience.columns",
     "data.randomness": "randomness",
@@ -107,13 +107,13 @@ MODULES = {
     "experiment.door": "api.trainer",
     "loading": "extras",
     "loggers.registering": "runs.loggers.custom_loggers",
-    "losses.action_value": "algorithms.losses.action_value",
+    "losses.action_value": "algorithms.losses.value",
     "losses.conservative": "algorithms.losses.conservative",
-    "losses.entropy": "algorithms.losses.entropy",
+    "losses.entropy": "algorithms.losses.policy_gradient",
     "losses.imitation": "algorithms.losses.imitation",
     "losses.policy_gradient": "algorithms.losses.policy_gradient",
     "losses.quantile": "algorithms.losses.quantile",
-    "losses.rescaling": "algorithms.losses.value_rescale",
+    "losses.rescaling": "algorithms.losses.value",
     "losses.returns": "algorithms.losses.returns",
     "losses.value": "algorithms.losses.value",
     "losses.vtrace": "algorithms.losses.vtrace",
@@ -182,5 +182,7 @@ class _Moved(Loader):
     def exec_module(self, module: ModuleType) -> None:
         """Import the new module in place of ``module``."""
         old = module.__name__
-        warnings.warn(f"{old} is {self._name} since 0.2; the old name goes with 0.3", DeprecationWarning, stacklevel=2)
+        warnings.warn(
+            f"{old} is {self._name} since 0.2; the old name is removed in 0.3", DeprecationWarning, stacklevel=2
+        )
         sys.modules[old] = importlib.import_module(self._name)

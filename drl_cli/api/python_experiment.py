@@ -65,8 +65,8 @@ def _named(env: Any) -> str | None:
         return env
     if not callable(env):
         raise InputError(
-            f"Trainer: env {str(env)[:60]!r} is neither the id of an environment nor a class or function that makes one. A run "
-            "makes environments of its own, several of them: pass what makes them."
+            f"Trainer: env {str(env)[:60]!r} is neither the id of an environment nor a class or function that "
+            f"creates one. A run creates several environments: pass the class or function."
         )
     return register_env(name_of(env), env)
 

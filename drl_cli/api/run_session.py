@@ -1,25 +1,68 @@
 """One run that a Python program steps: opened, trained an iteration at a time, and ended; one at a time in a process.
 
-User: ``api.trainer``. The run is that of ``experiments.run``, which ``drl train`` drives.
+User: ``api.trainer``. The run is that of ``experiments.run``, which ``drl train`` drives. Its events go to the logger
+"drl_cli", as the lines of drl.log, and are printed only with ``verbose``.
 """
 
 import contextlib
 import enum
+import logging
 import signal
+import sys
 import threading
 import weakref
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
+from typing import Any
 
-from drl_cli.api.log_listener import LogForwarder
+from drl_cli import events
 from drl_cli.errors import InputError, ResourcesExhausted
 from drl_cli.experiments.run import Moment, Outcome, Result, Steps, stepwise
 from drl_cli.experiments.spec import ExperimentSpec
+from drl_cli.process import StopCondition
+from drl_cli.runs.journal import log_line
 from drl_cli.runtime.driver import Driver
 
+LOGGER = logging.getLogger("drl_cli")
+LOGGER.addHandler(logging.NullHandler())  # or Python would print warnings on stderr
 _HANDLED = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 # The session whose run is open: events, and a Ray of our own, belong to the process.
 _open_session: "weakref.ReferenceType[RunSession] | None" = None
+
+
+class LogForwarder:
+    """Forwards events to the logger while it is started; with ``verbose`` its lines are printed on stderr too."""
+
+    def __init__(self, verbose: bool) -> None:
+        self._handler = logging.StreamHandler(sys.stderr) if verbose else None
+        self._unsubscribe: Callable[[], None] | None = None
+        self._level = logging.NOTSET  # of the logger before
+
+    def start(self) -> None:
+        """Begin to forward, unless it has begun."""
+        if self._unsubscribe is not None:
+            return
+        self._unsubscribe = events.subscribe(self._hear)
+        if self._handler:
+            self._handler.setFormatter(logging.Formatter("%(message)s"))
+            self._level = LOGGER.level
+            LOGGER.addHandler(self._handler)
+            LOGGER.setLevel(min(logging.INFO, LOGGER.getEffectiveLevel()))
+
+    def stop(self) -> None:
+        """Stop forwarding."""
+        if self._unsubscribe is None:
+            return
+        self._unsubscribe()
+        self._unsubscribe = None
+        if self._handler:
+            LOGGER.removeHandler(self._handler)
+            LOGGER.setLevel(self._level)
+
+    def _hear(self, kind: str, fields: Mapping[str, Any]) -> None:
+        if kind != "progress":
+            level, text, _ = log_line(kind, fields)
+            LOGGER.log(level, "%s", text)
 
 
 class SessionState(enum.Enum):
@@ -30,25 +73,13 @@ class SessionState(enum.Enum):
     OVER = "over"
 
 
-class ProgramStop:
-    """The stop request of a run that a program steps: true once ``ending``, the outcome's (state, text), is set."""
-
-    exit_code = 0
-
-    def __init__(self) -> None:
-        self.ending: tuple[str, str] | None = None
-
-    def __bool__(self) -> bool:
-        return self.ending is not None
-
-
 class RunSession:
     """One run of an ExperimentSpec. ``state``: a SessionState; ``outcome``: how it ended, where it ended in order."""
 
     def __init__(self, spec: ExperimentSpec, log: LogForwarder) -> None:
         """``log`` forwards events to ``logging`` while the run is open."""
         self._spec, self._log = spec, log
-        self._stop = ProgramStop()
+        self._stop = StopCondition()
         self._steps: Steps | None = None
         self._moment: Moment | None = None
         self.state = SessionState.NOT_BEGUN
@@ -87,8 +118,8 @@ class RunSession:
         """Open the run and start its parts. Raises InputError when it is over, or another one of this process is open."""
         if self.outcome is not None:
             raise InputError(
-                f"This run is over ({self.outcome.text.splitlines()[0]}). restore(CHECKPOINT) goes on from there in a new "
-                f"run; its folder is {self.outcome.run_folder}."
+                f"This run has ended ({self.outcome.text.splitlines()[0]}). restore(CHECKPOINT) continues from there "
+                f"in a new run; its folder is {self.outcome.run_folder}."
             )
         other = _open_session() if _open_session else None
         if other is not None:
@@ -97,7 +128,7 @@ class RunSession:
                 "stop() first."
             )
         self._log.start()
-        self._stop = ProgramStop()
+        self._stop = StopCondition()
         _set_open(self)
         self._steps, self.state = stepwise(self._spec, self._stop, at_start=True), SessionState.OPEN
         with _signals_kept():

@@ -30,9 +30,8 @@ import numpy as np
 from drl_cli import checkpoints, process
 from drl_cli.algorithms import table
 from drl_cli.api.compute_action import ActionComputer
-from drl_cli.api.log_listener import LogForwarder
 from drl_cli.api.python_experiment import spec_of
-from drl_cli.api.run_session import RunSession, SessionState
+from drl_cli.api.run_session import LogForwarder, RunSession, SessionState
 from drl_cli.config.episode_metrics import summary
 from drl_cli.config.sections.common import CommonKeys
 from drl_cli.envs.preprocessors import for_scoring, frames_of
@@ -164,7 +163,7 @@ class Trainer:
         try:
             weight_access.fit({name: held.get(name) for name in self._first}, self._first)
         except InputError as error:
-            raise CheckpointError(f"{found.path}: it is of other nets than this config's. {error}") from error
+            raise CheckpointError(f"{found.path}: its networks differ from those of this config. {error}") from error
         self._end(("finished", f"ended to go on from {found.path}"))
         self._spec = dataclasses.replace(self._spec, restore=found.path)
         self._session = RunSession(self._spec, self._log)

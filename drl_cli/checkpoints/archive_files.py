@@ -93,14 +93,14 @@ class ZipWriter:
     """Writes entries into an open binary file as .zip."""
 
     def __init__(self, file: BinaryIO) -> None:
-        self._zip = zipfile.ZipFile(file, "w", zipfile.ZIP_DEFLATED, allowZip64=True, compresslevel=LEVEL)
+        self._zip = zipfile.ZipFile(file, "w", zipfile.ZIP_DEFLATED, compresslevel=LEVEL)
 
     def add(self, name: str, size: int, chunks: Iterable[bytes]) -> None:
         """Write an entry of ``size`` bytes, which ``chunks`` yields."""
         entry = zipfile.ZipInfo(name, date_time=(1980, 1, 1, 0, 0, 0))
         entry.compress_type, entry.create_system, entry.file_size = zipfile.ZIP_DEFLATED, 3, size
         entry.external_attr = (stat.S_IFREG | 0o644) << 16
-        with self._zip.open(entry, "w", force_zip64=size > 2**31) as target:
+        with self._zip.open(entry, "w") as target:
             for chunk in chunks:
                 target.write(chunk)
 

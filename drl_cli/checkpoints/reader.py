@@ -141,7 +141,7 @@ def _explain_foreign(path: Path, names: set[str]) -> None:
         raise refuse(path / files.MANIFEST, "the file is missing")
     pickles = sorted(n for n in names if n.endswith(PICKLES) or n.startswith("checkpoint-"))
     if pickles:
-        why = "pickled data as RLlib wrote it; reading that can run any program, so drl never does"
+        why = "RLlib's pickled data; loading it can execute arbitrary code, so drl does not"
         raise refuse(path, f"is not a drl checkpoint: {pickles[0]} is {why}. Train anew, or export the weights there")
     raise refuse(path, f"is not a drl checkpoint ({files.MANIFEST} is missing)")
 

@@ -97,7 +97,7 @@ class Writer:
         aside = None
         if target.exists():
             # A rename cannot replace a folder that is not empty. remove_leftovers puts it back if we die in between.
-            aside = self.folder.with_name(self.folder.name.replace(".tmp-", ".old-", 1))
+            aside = self.folder.with_name(self.folder.name.replace(".tmp-", ".old-"))
             os.rename(target, aside)
         try:
             os.rename(self.folder, target)

@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
-from drl_cli.checks import leftovers, library_probes, machine_probes, package_versions
+from drl_cli.checks import library_probes, machine_probes, package_versions
 from drl_cli.checks.findings import FAIL, NOTE, Finding
 
 SIDE_BY_SIDE = 2  # heavy imports at once
@@ -34,8 +34,8 @@ def examine(
         ("BLAS", machine_probes.threads),
         ("results", lambda: machine_probes.results(results_folder)),
         ("temporary", machine_probes.temporary),
-        ("Ray's processes", lambda: [leftovers.processes()]),
-        ("Ray's folders", lambda: [leftovers.sessions()]),
+        ("Ray's processes", lambda: [machine_probes.processes()]),
+        ("Ray's folders", lambda: [machine_probes.sessions()]),
     ):
         findings += isolated(name, probe)
     if not quick:

@@ -94,7 +94,7 @@ def probe() -> list[Finding]:
         if version is None:
             found.append(Finding(package, FAIL, f"is not installed; drl needs {specifier or 'any version'}", mend))
         elif not fits(version, specifier):
-            found.append(Finding(package, WARN, f"{version} is outside of what drl was made for: {specifier}", mend))
+            found.append(Finding(package, WARN, f"{version} is outside the supported range: {specifier}", mend))
         else:
             good.append(f"{package} {version}")
     if good:

@@ -138,7 +138,9 @@ def _memory(
 
 def _fits_memory(sizes: Mapping[str, Any]) -> list[Finding]:
     if sizes["of"] is None:
-        return [Finding("memory", NOTE, f"about {sized(sizes['total'])}; how much there is cannot be read here")]
+        return [
+            Finding("memory", NOTE, f"about {sized(sizes['total'])}; the available memory cannot be determined here")
+        ]
     text = f"about {sized(sizes['total'])} of {sized(sizes['of'])}, {sized(sizes['free'])} of them free now"
     if sizes["total"] > sizes["of"]:
         largest = max(("replay", "processes", "batches"), key=lambda name: sizes[name])

@@ -41,7 +41,7 @@ def probed(spec: ExperimentSpec) -> tuple[dict[str, Any] | None, Finding | None]
         if answer is not None:
             return answer, None
         if problem == SILENT:
-            text = f"is unknown: a probe of {PROBE_LIMIT_S:.0f} s had not learnt from its first batch"
+            text = f"is unknown: a probe of {PROBE_LIMIT_S:.0f} s did not complete its first update"
             return None, Finding("time", WARN, text)
         return None, Finding("probe", FAIL, f"a probe of a few seconds failed: {asked.end()}")
 

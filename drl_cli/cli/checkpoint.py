@@ -44,7 +44,7 @@ drl checkpoint verify run.tar.gz other.zip
 WHICH = "Which"
 
 
-checkpoint = group.of_commands(
+checkpoint = group.command_group(
     "checkpoint",
     TABLE,
     EXAMPLES,

@@ -15,16 +15,15 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from drl_cli.cli import budget, figures, terminal
-from drl_cli.cli.view import STOPPING
+from drl_cli.cli import figures, terminal
+from drl_cli.cli.view import STOPPING, nearest_limit
 from drl_cli.config.result_names import EVALUATION_REWARD
 from drl_cli.process import seconds_since_start
 
 if TYPE_CHECKING:
-    from drl_cli.cli.budget import Budget
     from drl_cli.cli.live import LiveScreen
     from drl_cli.cli.terminal import Session
-    from drl_cli.cli.view import RunView
+    from drl_cli.cli.view import Budget, RunView
 
 MIN_SECONDS_BETWEEN_ITERATIONS = 2.0
 MIN_SCREEN = (60, 18)  # columns, lines
@@ -118,7 +117,7 @@ class PlainConsole:
                 self._write(self._held_back, self._clock())
 
     def _iteration(self, result: Mapping[str, Any], seconds: float) -> None:
-        line = _iteration_line(result, budget.nearest(self.view, seconds))
+        line = _iteration_line(result, nearest_limit(self.view, seconds))
         if seconds - self._last_iteration < MIN_SECONDS_BETWEEN_ITERATIONS:
             self._held_back = line
             return

@@ -84,7 +84,7 @@ def _code_of(error: Any, session: Session) -> int:
 
 def _usage(error: click.ClickException, session: Session) -> int:
     """Show a mistake in the command line, the most important line last."""
-    context = getattr(error, "ctx", None)
+    context = error.ctx if isinstance(error, click.UsageError) else None
     if context is not None:
         terminal.say(f"Usage: {context.command_path} {' '.join(context.command.collect_usage_pieces(context))}")
         terminal.say(f"Help:  {context.command_path} -h")
@@ -134,8 +134,7 @@ def _as_drl_error(error: BaseException) -> BaseException:
         reason = EXHAUSTED[error.errno]
     else:
         return error
-    name = getattr(error, "filename", None)
-    where = f" ({name})" if name else ""
+    where = f" ({error.filename})" if isinstance(error, OSError) and error.filename else ""
     detail = f": {error}" if str(error) else "."
     exhausted = ResourcesExhausted(f"this machine ran out of {reason}{where}{detail}")
     exhausted.__cause__ = error

@@ -26,7 +26,7 @@ drl env check MyEnv-v0 --import my_module --config '{"env_config": {"size": 8}}'
 """
 
 
-env = group.of_commands(
+env = group.command_group(
     "env",
     TABLE,
     CHECK_EXAMPLES,

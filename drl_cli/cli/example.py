@@ -48,7 +48,7 @@ drl example run pendulum-sac --plan
 WIDE = 100  # columns from which algorithm and environment have columns of their own
 
 
-example = group.of_commands(
+example = group.command_group(
     "example",
     TABLE,
     EXAMPLES,

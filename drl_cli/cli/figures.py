@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from drl_cli.cli.budget import Budget
+    from drl_cli.cli.view import Budget
 
 BLOCKS = " ▁▂▃▄▅▆▇█"
 ASCII_BLOCKS = " .:-=+*#@"
@@ -158,7 +158,7 @@ def level(value: float, inside: Sequence[float], height: int) -> int:
 
 
 def budget(found: Budget) -> str:
-    """How far a run is within its stop rule (``budget.Budget``), and how long it will take."""
+    """How far a run is within its stop rule (``view.Budget``), and how long it will take."""
     limits = [clock(value) if found.unit is None else count(value) for value in (found.value, found.limit)]
     unit = f" {found.unit}" if found.unit else ""
     left = "" if found.seconds is None or found.share >= 1 else f", {clock(found.seconds)} left"

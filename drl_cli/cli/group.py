@@ -1,11 +1,11 @@
-"""How commands are found and how their help is laid out: examples first, options in groups, nothing loaded early.
+"""Click classes of all commands: lazy import from a table, and help with examples first and options in sections.
 
 ``CommandTable`` is the class of groups; the commands of this folder are built from ``Command`` and ``option``.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, cast
 
 import click
@@ -16,53 +16,40 @@ from drl_cli.errors import suggestion
 from drl_cli.extras import load
 
 if TYPE_CHECKING:
-    from click.core import OptionHelpExtra
+    pass
 
 CONTEXT_SETTINGS = {"help_option_names": ["-h", "--help"], "max_content_width": 100}
 Decorator = Callable[[Any], Any]  # what click.option returns
-LAST_GROUP = "Output"  # where an option without a heading stands, --help among them
 
 
 def _write_examples(formatter: click.HelpFormatter, examples: str) -> None:
-    lines = [line for line in (examples or "").strip().splitlines() if line]
+    lines = [line for line in examples.strip().splitlines() if line]
     if lines:
         with formatter.section("Examples"):
             for line in lines:
                 formatter.write(f"{' ' * formatter.current_indent}$ {line}\n")
 
 
-class GroupedOption(click.Option):
-    """An option that knows under which heading of the help it stands."""
-
-    def __init__(self, *arguments: Any, group: str = LAST_GROUP, **keywords: Any) -> None:
-        super().__init__(*arguments, **keywords)
-        self.group = group
-
-    def get_help_extra(self, ctx: click.Context) -> OptionHelpExtra:
-        """Leave the range out of the help: a message names it when it matters."""
-        extra = super().get_help_extra(ctx)
-        extra.pop("range", None)
-        return extra
+def option(*names: str, group: str = preferences.LAST_GROUP, **keywords: Any) -> Decorator:
+    """``click.option`` in the section ``group`` of the help."""
+    return click.option(*names, cls=preferences.GroupedOption, group=group, **keywords)
 
 
-def option(*names: str, group: str = LAST_GROUP, **keywords: Any) -> Decorator:
-    """``click.option`` with the heading ``group`` under which the help shows it."""
-    return click.option(*names, cls=GroupedOption, group=group, **keywords)
+class _WithPreferences(click.Command):
+    """A command below the root whose options take the user's own defaults (see ``preferences``) where they are not typed."""
 
+    table: Mapping[str, tuple[str, str]] = {}
 
-def _with_preferences(
-    command: click.Command,
-    info_name: str | None,
-    args: Sequence[str],
-    parent: click.Context | None,
-    extra: dict[str, Any],
-) -> dict[str, Any]:
-    """Return ``extra`` with the user's own defaults for a command below the root, unless help is requested."""
-    if parent is None or {"-h", "--help"} & set(args) or extra.get("resilient_parsing"):
-        return extra
-    words = [*parent.command_path.split()[1:], info_name or ""]
-    table = getattr(parent.find_root().command, "table", {})
-    return {"default_map": preferences.of(command, words, table), **extra}
+    def make_context(
+        self, info_name: str | None, args: list[str], parent: click.Context | None = None, **extra: Any
+    ) -> click.Context:
+        """Parse ``args``; where help is requested no default is looked for."""
+        if parent is not None and not {"-h", "--help"} & set(args) and not extra.get("resilient_parsing"):
+            words = [*parent.command_path.split()[1:], info_name or ""]
+            root = parent.find_root().command
+            commands = root.table if isinstance(root, _WithPreferences) else {}
+            extra = {"default_map": preferences.of(self, words, commands, self.table), **extra}
+        return super().make_context(info_name, args, parent=parent, **extra)
 
 
 def write_options(command: click.Command, examples: str, ctx: click.Context, formatter: click.HelpFormatter) -> None:
@@ -72,38 +59,31 @@ def write_options(command: click.Command, examples: str, ctx: click.Context, for
     for parameter in command.get_params(ctx):
         record = parameter.get_help_record(ctx)
         if record and isinstance(parameter, click.Option):  # arguments are in the usage line and the description
-            sections.setdefault(getattr(parameter, "group", LAST_GROUP), []).append(record)
-    sections[LAST_GROUP] = sections.pop(LAST_GROUP, [])
+            heading = parameter.group if isinstance(parameter, preferences.GroupedOption) else preferences.LAST_GROUP
+            sections.setdefault(heading, []).append(record)
+    sections[preferences.LAST_GROUP] = sections.pop(preferences.LAST_GROUP, [])
     for heading, records in sections.items():
         with formatter.section(heading):
             formatter.write_dl(records)
 
 
-class Command(click.Command):
-    """A click command whose help shows ``examples`` (one a line) first and its options under their headings."""
+class Command(_WithPreferences):
+    """A click command whose help shows ``examples`` (one per line) first, then its options in sections."""
 
     def __init__(self, *arguments: Any, examples: str = "", **keywords: Any) -> None:
         keywords.setdefault("context_settings", CONTEXT_SETTINGS)
         super().__init__(*arguments, **keywords)
         self.examples = examples
 
-    def make_context(
-        self, info_name: str | None, args: list[str], parent: click.Context | None = None, **extra: Any
-    ) -> click.Context:
-        """Parse ``args``; options that are not typed take the user's own defaults (see ``preferences``)."""
-        return super().make_context(
-            info_name, args, parent=parent, **_with_preferences(self, info_name, args, parent, extra)
-        )
-
     def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """Write the examples, then one section for each group of options, in the order of their first option."""
         write_options(self, self.examples, ctx, formatter)
 
 
-class CommandTable(click.Group):
-    """A group whose commands stand in a table ``{name: (dotted name of the command, one line of help)}``.
+class CommandTable(_WithPreferences, click.Group):
+    """A group with a table of commands, ``{name: (dotted name of the command, one line of help)}``.
 
-    A command is imported when it is typed, not when help lists it. ``closing`` is printed under everything, as it is.
+    A command is imported when it is invoked, not when it is listed in the help. ``closing`` is printed last, verbatim.
     """
 
     def __init__(
@@ -119,16 +99,8 @@ class CommandTable(click.Group):
         self.examples = examples
         self.closing = closing
 
-    def make_context(
-        self, info_name: str | None, args: list[str], parent: click.Context | None = None, **extra: Any
-    ) -> click.Context:
-        """Parse ``args``; options that are not typed take the user's own defaults (see ``preferences``)."""
-        return super().make_context(
-            info_name, args, parent=parent, **_with_preferences(self, info_name, args, parent, extra)
-        )
-
     def list_commands(self, ctx: click.Context) -> list[str]:
-        """Return the names in the table's order."""
+        """Return the names in the order of the table."""
         return list(self.table)
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
@@ -138,7 +110,7 @@ class CommandTable(click.Group):
     def resolve_command(
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
-        """Find the command that ``args`` start with; an unknown one is refused with the nearest name."""
+        """Resolve the command that ``args`` start with; an unknown one is refused with the closest name."""
         name = args[0]
         if name not in self.table and not name.startswith("-"):
             known = ", ".join(self.table)
@@ -146,14 +118,14 @@ class CommandTable(click.Group):
         return super().resolve_command(ctx, args)
 
     def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem]:
-        """Return what a shell may complete: the commands, from the table, without importing any; then the options."""
+        """Return completions: the commands, from the table without importing any, then the options."""
         found = [
             CompletionItem(name, help=line) for name, (_, line) in self.table.items() if name.startswith(incomplete)
         ]
         return found + click.Command.shell_complete(self, ctx, incomplete)
 
     def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        """Write examples, commands, options."""
+        """Write the examples, the commands and the options."""
         _write_examples(formatter, self.examples)
         with formatter.section("Commands"):
             formatter.write_dl([(name, line) for name, (_, line) in self.table.items()])
@@ -168,8 +140,11 @@ class CommandTable(click.Group):
             formatter.write(self.closing)
 
 
-def of_commands(name: str, table: Mapping[str, tuple[str, str]], examples: str, text: str) -> CommandTable:
-    """Return the group ``name`` of the commands in ``table`` (see ``CommandTable``); without a command it prints its help."""
+def command_group(name: str, table: Mapping[str, tuple[str, str]], examples: str, text: str) -> CommandTable:
+    """Return a group of the commands in ``table`` (see ``CommandTable``), which prints its help if no command is given.
+
+    ``name``: the name of the group; ``examples``: one per line; ``text``: the description in its help.
+    """
 
     @click.group(
         name,

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     import click
 
     from drl_cli.analysis.loaded_checkpoint import Subject
-    from drl_cli.cli.group import GroupedOption
+    from drl_cli.cli.preferences import GroupedOption
 
 COUNT = values.Whole(min=0)
 POSITIVE = values.Whole(min=1)

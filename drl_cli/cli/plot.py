@@ -19,7 +19,7 @@ from drl_cli.analysis import run_groups
 from drl_cli.cli import group, options, run_options, shell_words, terminal, values
 from drl_cli.cli.view import GOALS
 from drl_cli.config.result_names import EVALUATION_REWARD, NUMBER_FIELDS, TRAINING_REWARD, is_number_field
-from drl_cli.errors import ConfigError, ResourcesExhausted, RunFolderError, suggestion
+from drl_cli.errors import ConfigError, ResourcesExhausted, RunFolderError, is_full, suggestion
 
 if TYPE_CHECKING:
     from drl_cli.analysis.curves import Panel
@@ -265,9 +265,8 @@ def _write(target: tuple[str, str], panels: Sequence[Panel], labels: Mapping[str
         os.replace(temporary, path)
     except OSError as error:
         temporary.unlink(missing_ok=True)
-        full = error.errno in (errno.ENOSPC, errno.EDQUOT)
         make = f" Make its folder: mkdir -p {path.parent}" if error.errno == errno.ENOENT else ""
-        kind = ResourcesExhausted if full else ConfigError
+        kind = ResourcesExhausted if is_full(error) else ConfigError
         raise kind(f"-o {out}: cannot be written ({error.strerror or error}).{make}") from error
 
 

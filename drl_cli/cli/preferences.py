@@ -18,6 +18,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -26,7 +27,11 @@ import drl_cli.cli.terminal as terminal
 from drl_cli.errors import ConfigError, nearest, suggestion
 
 if TYPE_CHECKING:
+    from click.core import OptionHelpExtra
+
     from drl_cli.config.origins import Where
+
+LAST_GROUP = "Output"  # where an option without a heading stands, --help among them
 
 EVERYWHERE = ("local-dir", "import", "quiet", "json", "no-color", "debug", "log-format")
 """Options that may be set for all commands at once."""
@@ -41,17 +46,33 @@ NEVER = ("run", "env", "config", "help", "assert")
 NAMES = ("config.yaml", "config.yml", "config.json")
 
 
+class GroupedOption(click.Option):
+    """An option that knows under which heading of the help it stands."""
+
+    def __init__(self, *arguments: Any, group: str = LAST_GROUP, **keywords: Any) -> None:
+        super().__init__(*arguments, **keywords)
+        self.group = group
+
+    def get_help_extra(self, ctx: click.Context) -> OptionHelpExtra:
+        """Leave the range out of the help: a message names it when it matters."""
+        extra = super().get_help_extra(ctx)
+        extra.pop("range", None)
+        return extra
+
+
 def of(
     command: click.Command,
     words: Sequence[str],
     table: Mapping[str, tuple[str, str]],
+    below: Mapping[str, tuple[str, str]] = MappingProxyType({}),
     environ: Mapping[str, str] = os.environ,
 ) -> dict[str, Any]:
     """Return {name of a parameter: value} of a click ``command`` whose full name are ``words`` (without ``drl``).
 
-    ``table``: the names of all commands. Raises ConfigError with file and key, or variable, for what cannot be a default.
+    ``table``: the names of all commands; ``below``: of those below this one. Raises ConfigError with file and key,
+    or variable, for what cannot be a default.
     """
-    options, below = _options(command), getattr(command, "table", {})
+    options = _options(command)
     found = {}
     of_file, of_variables = (
         _of_file(words, options, (table, below), environ),
@@ -78,10 +99,11 @@ def _options(command: click.Command) -> dict[str, click.Option]:
     """Return {long name without dashes: option} of the options of ``command`` that may have defaults."""
     found = {}
     for option in command.params:
-        if not isinstance(option, click.Option) or getattr(option, "hidden", False):
+        if not isinstance(option, click.Option) or option.hidden:
             continue
         names = [name.removeprefix("--") for name in option.opts if name.startswith("--")]
-        is_of_one_call = getattr(option, "group", None) in OF_ONE_CALL and not set(names) & set(LASTING)
+        heading = option.group if isinstance(option, GroupedOption) else LAST_GROUP
+        is_of_one_call = heading in OF_ONE_CALL and not set(names) & set(LASTING)
         if not is_of_one_call and not set(names) & set(NEVER):
             found |= dict.fromkeys(names, option)
     return found

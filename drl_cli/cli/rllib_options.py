@@ -9,16 +9,13 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import click
 
 from drl_cli.cli import group, terminal
 from drl_cli.config.rllib.ignored_keys import GRAPHS, IDLE
 from drl_cli.errors import InputError
-
-if TYPE_CHECKING:
-    pass
 
 
 class Old(NamedTuple):
@@ -34,10 +31,10 @@ class Old(NamedTuple):
 
 
 _VIDEO = "Write videos with --video-dir DIR."
-_SCORES = "drl evaluate scores, over whole episodes; drl rollout plays. Type: {rollout}"
-_GRAPHS = f"changes nothing: {GRAPHS}."
-_ON_DISK = "a checkpoint is complete on the run's own disk before training goes on."
-_ONE_PROCESS = "it plays in this one process anyway, without Ray."
+_SCORES = "drl evaluate only scores, over complete episodes; drl rollout plays. Type: {rollout}"
+_GRAPHS = f"has no effect: {GRAPHS}."
+_ON_DISK = "a checkpoint is complete on the run's own disk before training continues."
+_ONE_PROCESS = "it always plays in a single process, without Ray."
 
 TRAIN = {
     "--framework": Old(_GRAPHS, "NAME", IDLE[("framework",)].words, is_answered=True),
@@ -52,21 +49,25 @@ TRAIN = {
     ),
     "--sync-on-checkpoint": Old(_ON_DISK, None, ()),
     "--no-sync-on-checkpoint": Old(_ON_DISK, None, ()),
-    "--no-checkpoint-at-end": Old("a run always leaves a checkpoint; in a file, checkpoint_at_end: false leaves none."),
+    "--no-checkpoint-at-end": Old(
+        "a run always writes a final checkpoint; in a file, checkpoint_at_end: false disables it."
+    ),
     "--log-info": Old("type -v."),
     "--log-debug": Old("type -vv."),
     "--ray-num-nodes": Old(
-        "nodes that share one machine are no faster than workers that do: raise num_workers. For several machines type ray "
+        "several nodes on one machine are no faster than more workers: raise num_workers. For several machines type ray "
         "start --head on one, ray start --address HOST:PORT on the others, and --ray-address HOST:PORT here.",
         "N",
         ("1",),
     ),
-    "--ray-memory": Old("limit the replay with buffer_size, the store with --ray-object-store-memory.", "BYTES"),
-    "--ray-redis-max-memory": Old("Ray has no Redis any more. Leave it out.", "BYTES"),
-    "--no-ray-ui": Old("a Ray that the run starts has no dashboard.", None, ()),
+    "--ray-memory": Old(
+        "limit the replay buffer with buffer_size, the object store with --ray-object-store-memory.", "BYTES"
+    ),
+    "--ray-redis-max-memory": Old("Ray no longer uses Redis. Omit the option.", "BYTES"),
+    "--no-ray-ui": Old("a Ray instance started by a run has no dashboard.", None, ()),
     "--ray-ui": Old(
-        "a Ray that the run starts has no dashboard, which would listen on a port. Watch the run with drl or TensorBoard, or "
-        "join a Ray of your own that has one, with --ray-address."
+        "a Ray instance started by a run has no dashboard, which would open a port. Follow the run with drl watch or "
+        "TensorBoard, or join a cluster that has one, with --ray-address."
     ),
 }
 
@@ -80,12 +81,12 @@ EVALUATE = {
     "--render": Old(_SCORES),
     "--no-render": Old("an evaluation renders nothing.", None, ()),
     "--video-dir": Old(_SCORES, "DIR"),
-    "--monitor": Old("drl evaluate scores. Film a checkpoint with: drl rollout CHECKPOINT --video-dir DIR"),
+    "--monitor": Old("drl evaluate only scores. Record videos with: drl rollout CHECKPOINT --video-dir DIR"),
     "--steps": Old(f"{_SCORES}; or score with --episodes N.", "N"),
     "--out": Old(_SCORES, "FILE"),
     "--save-info": Old(_SCORES),
-    "--use-shelve": Old("drl evaluate scores. Write steps down with: drl rollout CHECKPOINT --out FILE"),
-    "--track-progress": Old("progress is printed to stderr anyway. Leave it out."),
+    "--use-shelve": Old("drl evaluate only scores. Record transitions with: drl rollout CHECKPOINT --out FILE"),
+    "--track-progress": Old("progress is always printed to stderr. Omit the option."),
     "--local-mode": Old(_ONE_PROCESS, None, ()),
 }
 

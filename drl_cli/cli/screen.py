@@ -17,8 +17,8 @@ from rich.constrain import Constrain
 from rich.table import Table
 from rich.text import Text
 
-from drl_cli.cli import budget, figures, terminal
-from drl_cli.cli.view import STOPPING, RunView
+from drl_cli.cli import figures, terminal
+from drl_cli.cli.view import STOPPING, RunView, nearest_limit
 from drl_cli.config.result_names import EVALUATION_REWARD
 
 if TYPE_CHECKING:
@@ -185,7 +185,7 @@ def _figures(view: RunView, seconds: float, width: int, plain: bool, advice: int
 
 def _budget(view: RunView, seconds: float, width: int, plain: bool) -> list[Text]:
     """Return the row on the stop rule that ends the run first, none without such a rule."""
-    found = budget.nearest(view, seconds)
+    found = nearest_limit(view, seconds)
     if found is None:
         return []
     text = figures.budget(found)

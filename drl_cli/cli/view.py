@@ -1,4 +1,4 @@
-"""The state of a run for the screens: events in, plain attributes out.
+"""The state of a run for the screens: events in, plain attributes out; and its progress towards its stop rules.
 
 Read by the live screen and the plain lines; draws nothing. Rewards are raw returns of episodes; times are seconds since the
 process started.
@@ -10,7 +10,7 @@ import math
 from collections import deque
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
 from drl_cli.config.result_names import EVALUATION_REWARD, TRAINING_REWARD
 
@@ -247,3 +247,55 @@ class RunView:
     def _add_to_curve(self, steps: float | None, value: float | None) -> None:
         if steps is not None and value is not None and math.isfinite(value):
             self.curve.add(steps, value)
+
+
+COUNTED = {  # stop field -> (counter of a progress event, what it counts)
+    "timesteps_total": ("env_steps", "env steps"),
+    "training_iteration": ("training_iteration", "iterations"),
+    "episodes_total": ("episodes", "episodes"),
+    "info/num_updates": ("updates", "updates"),
+}
+SECONDS = "time_total_s"
+MEASURED_S = 5.0  # an estimate needs this long
+
+
+class Budget(NamedTuple):
+    """``value`` of ``limit`` ``unit`` (None: seconds), and the ``seconds`` left at the pace of the last minute, or None."""
+
+    value: float
+    limit: float
+    unit: str | None
+    seconds: float | None
+
+    @property
+    def share(self) -> float:
+        """How much is used up, 0 to 1."""
+        return min(1.0, max(0.0, self.value / self.limit)) if self.limit > 0 else 1.0
+
+
+def nearest_limit(view: RunView, seconds: float) -> Budget | None:
+    """Return the stop rule that ends the run first by what is known ``seconds`` after the start; None without any."""
+    limits = {name: limit for name, limit in view.stop.items() if isinstance(limit, (int, float))}
+    found = [_counted(view, seconds, name, limit) for name, limit in limits.items() if name in COUNTED]
+    if SECONDS in limits:
+        total, at = view.time_total
+        total += 0.0 if at is None else max(0.0, seconds - at)
+        limit = limits[SECONDS]
+        found.append(Budget(total, limit, None, None if view.finished else max(0.0, limit - total)))
+    known = [one for one in found if one is not None]
+    return min(known, key=lambda one: (one.seconds is None, one.seconds or 0.0, -one.share), default=None)
+
+
+def _counted(view: RunView, seconds: float, name: str, limit: float) -> Budget | None:
+    counter, unit = COUNTED[name]
+    unit = "timesteps" if unit == "env steps" and view.only_reads else unit
+    value = view.progress.get(counter)
+    if value is None:
+        return None
+    left = None
+    if view.pace and not view.finished:
+        since, before = view.pace[0]
+        passed, made = seconds - since, value - (before.get(counter) or 0)
+        if passed >= MEASURED_S and made > 0:
+            left = max(0.0, (limit - value) * passed / made)
+    return Budget(value, limit, unit, left)

@@ -4,7 +4,6 @@ Used by ``cli`` and ``experiments``. For shells and templates that eat braces, `
 ``{"num_workers":4}``.
 """
 
-import errno
 import os
 import re
 import stat
@@ -13,7 +12,7 @@ from typing import Any
 
 from drl_cli.config.origins import Where, origin
 from drl_cli.config.strict_yaml import MAX_BYTES, Lines, load_json_text, load_yaml_text, read_yaml, scalar
-from drl_cli.errors import ConfigError, suggestion
+from drl_cli.errors import ConfigError, reason_of, suggestion
 
 _PLAIN_PAIR = re.compile(r"[A-Za-z_][\w./-]*:\S+")
 
@@ -23,9 +22,9 @@ def read_text(path: str | PathLike[str]) -> str:
     try:
         handle = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)  # a FIFO must not hang the command
     except (OSError, ValueError) as error:
-        missing = getattr(error, "errno", None) == errno.ENOENT
-        reason = "there is no such file" if missing else (getattr(error, "strerror", None) or str(error))
-        raise ConfigError(f"{path}: {reason}.{_beside(path) if missing else ''}") from error
+        missing = isinstance(error, FileNotFoundError)
+        why = "there is no such file" if missing else reason_of(error)
+        raise ConfigError(f"{path}: {why}.{_beside(path) if missing else ''}") from error
     if not stat.S_ISREG(os.fstat(handle).st_mode):
         os.close(handle)
         raise ConfigError(f"{path}: not a regular file.")

@@ -45,62 +45,63 @@ class ExperimentKeys(Section):
     )
     pass_criteria: PlainMapping = key(
         {},
-        "Result field → threshold that the run must reach. Rewards among them are stop rules as well; a run that ends "
-        "without them has missed its criterion.",
+        "Result field → threshold that the run must reach. Thresholds on rewards are stop rules as well; a run that "
+        "ends without reaching them has failed its criterion.",
     )
     checkpoint_freq: Whole = key(
-        0, "Iterations between two periodic checkpoints; 0 makes none beside the best and the last.", "iterations", ge=0
+        0, "Iterations between two periodic checkpoints; 0 keeps only the best and the last.", "iterations", ge=0
     )
     checkpoint_at_end: bool = key(
         True,
-        "Whether a run leaves a checkpoint when it ends, however it ends.",
+        "Whether a run writes a checkpoint when it ends, for whatever reason.",
         rllib=False,
-        why="a run that leaves nothing behind was for nothing",
+        why="a run without a checkpoint cannot be used",
     )
     keep_checkpoints_num: Whole | None = key(
         None, "Checkpoints to keep; null keeps all. The best and the newest are always kept.", "checkpoints", ge=1
     )
     checkpoint_score_attr: str | None = key(
         None,
-        "Result field by which checkpoints are ranked, with min- in front where lower is better; null takes the newest "
-        "greedy evaluation's mean reward, else episode_reward_mean.",
-        allowed="a result field, with or without min- in front",
+        "Result field by which checkpoints are ranked, prefixed with min- if lower is better; null uses the mean "
+        "reward of the newest greedy evaluation, or episode_reward_mean without evaluations.",
+        allowed="a result field, with or without the prefix min-",
         rllib="training_iteration",
         why="the newest checkpoint is often not the best one",
     )
     local_dir: str | None = key(
-        None, "Folder of all results; null takes TUNE_RESULT_DIR, else ~/ray_results.", min_length=1
+        None, "Folder of all results; null uses TUNE_RESULT_DIR, or ~/ray_results.", min_length=1
     )
     export_formats: Formats = key(
         (),
-        "What the policy of the best checkpoint is exported as into the run's folder when the run is finished: model (or "
-        "savedmodel), onnx, tflite; see drl checkpoint export. checkpoint is what a run keeps anyway.",
+        "Formats in which the policy of the best checkpoint is exported to the run's folder when the run has "
+        "finished: model (or savedmodel), onnx, tflite; see drl checkpoint export. checkpoint is accepted, since a "
+        "run always keeps checkpoints.",
         allowed="a list of checkpoint, model, savedmodel, onnx, tflite",
     )
     loggers: Names = key(
         (),
-        "Where results go beside result.json, progress.csv and TensorBoard: wandb, mlflow, aim (each an extra), and loggers "
-        "that a module of --import has registered (drl_cli.register_logger).",
+        "Where results go in addition to result.json, progress.csv and TensorBoard: wandb, mlflow, aim (each an "
+        "extra), and loggers registered by a module of --import (drl_cli.register_logger).",
         allowed="a list of names",
     )
-    restore: str | None = key(None, "Checkpoint to start from, in a new run.", min_length=1)
+    restore: str | None = key(None, "Checkpoint from which a new run starts.", min_length=1)
     num_samples: Whole = key(
         1,
-        "Repetitions of the experiment, or of each point of its grid, with other drawn values.",
+        "Number of trials, or of trials per grid point, each with newly sampled values.",
         "trials",
         ge=1,
         le=10_000,
     )
     max_failures: Whole = key(
         0,
-        "How often a trial of a search that failed or was killed goes on from its newest checkpoint; -1 for ever.",
+        "How often a trial that failed or was killed is restarted from its newest checkpoint; -1: without limit.",
         "restarts",
         ge=-1,
     )
     resources_per_trial: PlainMapping | None = key(
         None,
-        "What each trial of a search requests from Ray: cpu and gpu of its own process, extra_cpu and extra_gpu of its "
-        "workers; null takes one CPU and what num_workers and its neighbours ask for.",
+        "Resources that each trial of a search requests from Ray: cpu and gpu for its own process, extra_cpu and "
+        "extra_gpu for its workers; null requests one CPU and what num_workers and related keys need.",
     )
 
 

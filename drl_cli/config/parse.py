@@ -117,7 +117,7 @@ def origins(schema: type[Section], read: ReadConfig) -> dict[str, str]:
     return {".".join(path): read.where.place(path) for path, _ in leaves(schema) if has_path(read.given, path)}
 
 
-def _idle(config: Section, mapping: Mapping[str, Any], where: Where) -> list[str]:
+def _idle(config: CommonKeys, mapping: Mapping[str, Any], where: Where) -> list[str]:
     """Return a notice for each key that is given, differs from its default and has no effect beside the others."""
     found: list[str] = []
     values = {key_name(name, field): getattr(config, name) for name, field in type(config).model_fields.items()}
@@ -128,16 +128,22 @@ def _idle(config: Section, mapping: Mapping[str, Any], where: Where) -> list[str
         other, least = needs
         if (getattr(config, other) or 0) < least:
             found.append(f"{name} has no effect while {other} is {shown(getattr(config, other))}{_at(where, path)}.")
+    late = read_too_late(config.extra_python_environs_for_driver)
     key = "extra_python_environs_for_driver"
-    late = read_too_late(getattr(config, key, {}))
     found += [f"{key}: {late}{_at(where, (key,))}."] if late else []
     return found + _replaced(config, where)
 
 
+def own_network(config: Section) -> OwnNetwork | None:
+    """Return the section ``model`` of a config, None where it has none that may name a registered network."""
+    model = getattr(config, "model", None)  # a registered algorithm's keys are its own
+    return model if isinstance(model, OwnNetwork) else None
+
+
 def _replaced(config: Section, where: Where) -> list[str]:
     """Return a notice for each key of ``model`` that a registered network replaces."""
-    model = getattr(config, "model", None)  # registered algorithms may have none
-    if not isinstance(model, OwnNetwork) or model.custom_model is None:
+    model = own_network(config)
+    if model is None or model.custom_model is None:
         return []
     fields = type(model).model_fields
     given = [

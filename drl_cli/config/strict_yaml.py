@@ -154,17 +154,16 @@ class _Builder:
                 self._refuse(event, "directives (%…) are not allowed")
         elif isinstance(event, yaml.AliasEvent):
             self._refuse(event, f"aliases (*{event.anchor}) are not allowed; write the value out")
-        elif isinstance(event, yaml.NodeEvent):
+        elif isinstance(event, (yaml.ScalarEvent, yaml.CollectionStartEvent)):
             self._node(event)
         elif isinstance(event, (yaml.MappingEndEvent, yaml.SequenceEndEvent)):
             self._stack.pop()
 
-    def _node(self, event: yaml.NodeEvent) -> None:
+    def _node(self, event: yaml.ScalarEvent | yaml.CollectionStartEvent) -> None:
         if event.anchor:
             self._refuse(event, f"anchors (&{event.anchor}) are not allowed; write the value out where it is needed")
-        tag = getattr(event, "tag", None)
-        if tag and not (isinstance(event, yaml.ScalarEvent) and tag in TAGS):
-            self._refuse(event, f"tags ({tag[:60]}) are not allowed; only plain data is read")
+        if event.tag and not (isinstance(event, yaml.ScalarEvent) and event.tag in TAGS):
+            self._refuse(event, f"tags ({event.tag[:60]}) are not allowed; only plain data is read")
         self._nodes += 1
         if self._nodes > MAX_NODES:
             self._refuse(event, f"more than {MAX_NODES} values")

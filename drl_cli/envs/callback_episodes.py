@@ -113,7 +113,7 @@ class CallbackEpisodes:
         for name, values in episode.hist_data.items():
             what = f"callbacks {self.hooks.name!r}: hist_data[{name!r}]"
             if name in OWN_HISTS:
-                raise PluginFailed(f"{what}: a name that hist_stats has already. Choose another one.")
+                raise PluginFailed(f"{what}: hist_stats already has this name. Choose another one.")
             if isinstance(values, str) or not hasattr(values, "__iter__"):
                 raise PluginFailed(f"{what} is {str(values)[:60]!r}; a list of numbers is needed.")
             found[str(name)] = [number(value, f"{what}: an element") for value in values]
@@ -152,8 +152,8 @@ class CallbackEpisodes:
         if after != before:
             changed = sorted(name for name in {*before, *after} if before.get(name) != after.get(name))
             raise PluginFailed(
-                f"callbacks {self.hooks.name!r}: on_sample_end left {', '.join(changed)} with another shape or dtype, or "
-                "not at all. Change columns in place: samples[name][...] = …"
+                f"callbacks {self.hooks.name!r}: on_sample_end left {', '.join(changed)} with another shape or "
+                f"dtype, or removed it. Modify columns in place: samples[name][...] = …"
             )
 
     # -- going on exactly ---------------------------------------------------------------------------------------

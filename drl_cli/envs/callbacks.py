@@ -91,7 +91,7 @@ def register_callbacks(name: str, callbacks: type[Callbacks]) -> type[Callbacks]
     Raises InputError for what is no subclass of Callbacks, and for a method that looks like a hook and is none.
     """
     if not (isinstance(callbacks, type) and issubclass(callbacks, Callbacks)):
-        raise InputError(f"register_callbacks: {str(callbacks)[:80]!r} is no subclass of drl_cli.Callbacks.")
+        raise InputError(f"register_callbacks: {str(callbacks)[:80]!r} is not a subclass of drl_cli.Callbacks.")
     for method in dir(callbacks):
         if method.startswith("on_") and method not in HOOKS:
             wrong = "on_postprocess" if method == "on_postprocess_trajectory" else ""
@@ -161,7 +161,7 @@ class Hooks:
         before = set(result)
         self.call("on_train_result", result=result)
         if gone := sorted(before.difference(result)):
-            raise PluginFailed(f"callbacks {self.name!r}: on_train_result took {', '.join(gone)} out of the result.")
+            raise PluginFailed(f"callbacks {self.name!r}: on_train_result removed {', '.join(gone)} from the result.")
 
     def state(self) -> Any:
         """Return what the object keeps in checkpoints, plain data or None. Raises PluginFailed."""

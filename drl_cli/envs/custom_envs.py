@@ -47,7 +47,7 @@ class Creator:
         else:
             made = self.create(**env_config, **rendering)
         if not isinstance(made, gymnasium.Env):
-            raise TypeError(f"{self.name} made {type(made).__name__}, which is no gymnasium.Env")
+            raise TypeError(f"{self.name} made {type(made).__name__}, which is not a gymnasium.Env")
         return made
 
     def _renders(self) -> bool:
@@ -81,17 +81,17 @@ def register_env(name: str, creator: Callable[..., Any], **spec: Any) -> str:
     """
     _check_name(name)
     if not callable(creator):
-        raise InputError(f"register_env: {name}: {str(creator)[:60]!r} cannot be called; give a class or a function.")
+        raise InputError(f"register_env: {name}: {str(creator)[:60]!r} is not callable; pass a class or a function.")
     for key in spec:
         if key not in SPEC:
             raise InputError(
-                f"register_env: {name}: unknown keyword {key!r}.{suggestion(key, SPEC)} It takes {', '.join(SPEC)}; what "
-                "the environment itself takes goes into env_config."
+                f"register_env: {name}: unknown keyword {key!r}.{suggestion(key, SPEC)} It takes {', '.join(SPEC)}; "
+                f"arguments of the environment itself go into env_config."
             )
     known = gymnasium.registry.get(name)
     if known is not None and not isinstance(known.entry_point, Creator):
         raise InputError(
-            f"register_env: {name} is the name of another environment ({known.entry_point}); take another one."
+            f"register_env: {name} is already the name of another environment ({known.entry_point}); take another one."
         )
     plugins.ENVIRONMENTS.add(name, RegisteredEnv(Creator(name, creator), spec))
     _register(name)

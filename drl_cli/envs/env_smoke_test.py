@@ -78,7 +78,7 @@ def _check_obs(obs: Any, env: gymnasium.Env, env_id: str, method: str) -> None:
         values = np.asarray(obs)
         finite = bool(np.isfinite(values).all())
     except (TypeError, ValueError):
-        raise EnvError(f"{env_id}: {method} returned an observation that is no array of numbers.") from None
+        raise EnvError(f"{env_id}: {method} returned an observation that is not an array of numbers.") from None
     if values.shape != space.shape:
         raise EnvError(
             f"{env_id}: {method} returned an observation of shape {values.shape}; its space says {space.shape}."
@@ -94,7 +94,7 @@ def _check_outcome(reward: Any, ends: tuple[Any, Any], env_id: str) -> None:
     try:
         value = np.asarray(reward, dtype=np.float64)
     except (TypeError, ValueError):
-        raise EnvError(f"{env_id}: step returned the reward {reward!r:.60}, which is no number.") from None
+        raise EnvError(f"{env_id}: step returned the reward {reward!r:.60}, which is not a number.") from None
     if value.size != 1 or not np.isfinite(value).all():
         raise EnvError(f"{env_id}: step returned the reward {reward!r:.60}; one finite number is needed.")
     for name, end in zip(("terminated", "truncated"), ends, strict=True):

@@ -122,7 +122,7 @@ def wrap(env: gymnasium.Env, given: Preprocessing | None = None) -> gymnasium.En
             return _atari(env, given, given["atari"])
         return _image(env, given)
     if given["dim"] or given["grayscale"] or given["frames"] > 1:
-        raise EnvError(f"model.dim, grayscale and framestack are for images; its observations are {str(space)[:200]}.")
+        raise EnvError(f"model.dim, grayscale and framestack are for images; the observations are {str(space)[:200]}.")
     if isinstance(space, gymnasium.spaces.Box) and len(space.shape) == 1:
         if given["scale_bytes"] and space.dtype == np.uint8:
             return wrappers.RescaleObservation(
@@ -144,10 +144,10 @@ def _image(env: gymnasium.Env, given: Preprocessing) -> gymnasium.Env:
     resized = dim is not None and shape[:2] != (dim, dim)
     gray = given["grayscale"] and channels != 1
     if gray and channels != 3:
-        raise EnvError(f"model.grayscale is for images of three colours; its observations have the shape {shape}.")
+        raise EnvError(f"model.grayscale is for images with three colours; the observations have the shape {shape}.")
     if (resized or gray) and not _has_bytes(env.observation_space):
         raise EnvError(
-            "model.dim and model.grayscale are for images of bytes from 0 to 255; its observations are "
+            "model.dim and model.grayscale are for images of bytes from 0 to 255; the observations are "
             f"{str(env.observation_space)[:200]}."
         )
     if dim is not None and resized:

@@ -21,7 +21,7 @@ import numpy as np
 
 from drl_cli.envs import remote_env_process
 from drl_cli.envs.remote_env_process import STEPPED, pack, unpack
-from drl_cli.errors import EnvError
+from drl_cli.errors import EnvError, RaisedElsewhere
 
 if TYPE_CHECKING:
     import gymnasium
@@ -119,7 +119,7 @@ class RemoteEnv:
             raise EnvError(f"its process died{self._how()}") from None
         if answer[:1] == b"E":
             raised = json.loads(answer[1:])
-            raise type(raised["type"], (Exception,), {"drl_place": raised["place"]})(raised["text"])
+            raise type(raised["type"], (RaisedElsewhere,), {"place": raised["place"]})(raised["text"])
         return answer[1:]
 
     def _how(self) -> str:
@@ -136,10 +136,10 @@ def misfits(config: CommonKeys) -> list[str]:
 
     if not isinstance(config, RolloutKeys) or not config.remote_worker_envs or config.num_envs_per_worker < 2:
         return []
-    film = "Film the learnt policy: drl rollout CHECKPOINT --video-dir DIR"
+    film = "Record the learnt policy: drl rollout CHECKPOINT --video-dir DIR"
     kept = {
-        "record_env": f"with remote_worker_envs the environments cannot be seen. {film}",
-        "render_env": f"with remote_worker_envs the environments cannot be seen. {film}",
+        "record_env": f"with remote_worker_envs the environments cannot be rendered. {film}",
+        "render_env": f"with remote_worker_envs the environments cannot be rendered. {film}",
         "callbacks": "with remote_worker_envs the infos of a step stay in its process. Leave out one of them; num_workers too "
         "makes environments step at once.",
     }

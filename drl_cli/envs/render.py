@@ -102,7 +102,7 @@ class EpisodeVideos(Viewer):
             call()
         except Exception as error:  # an environment draws by foreign code, and a film is not worth a run
             self._given_up = True
-            notes.append(f"record_env: no more films of this run: {error}")
+            notes.append(f"record_env: no more videos of this run: {error}")
             self.broken()
 
 
@@ -136,11 +136,11 @@ def misfits(config: CommonKeys, env_id: str, preprocessing: Preprocessing | None
     env.close()
     has = ", ".join(modes) or "nothing"
     found = [
-        f"{name}: {env_id} cannot be drawn as {mode}; it has: {has}. Leave the key out."
+        f"{name}: {env_id} cannot be rendered as {mode}; it supports: {has}. Omit the key."
         for name, mode in wishes
         if mode not in modes
     ]
     has_display = os.environ.get("DISPLAY") or os.environ.get("WAYLAND_DISPLAY")
     if config.render_env and sys.platform.startswith("linux") and not has_display:
-        found.append("render_env: no display (neither DISPLAY nor WAYLAND_DISPLAY is set). Use record_env for films.")
+        found.append("render_env: no display (neither DISPLAY nor WAYLAND_DISPLAY is set). Use record_env for videos.")
     return found

@@ -87,7 +87,7 @@ def find_mask(obs_space: Any, action_space: Any, size_of: Callable[[Any], int]) 
     if type(action_space).__name__ != "Discrete":
         raise ValueError(
             f"its observations have a part {MASK!r}, which is for Discrete actions; its actions are "
-            f"{_text(describe_space(action_space))}. If it is something else, give it another name in a wrapper."
+            f"{_text(describe_space(action_space))}. If it is something else, rename it in a wrapper."
         )
     if kind not in ("Box", "MultiBinary") or parts[MASK].shape != (int(action_space.n),):
         raise ValueError(
@@ -141,7 +141,7 @@ def _action_misfit(action: SpaceSpec, needs: Needs, fitting: Mapping[str, str]) 
         if kind in fitting:
             advice = f"Algorithms for such actions: {fitting[kind]}."
         else:
-            advice = "No algorithm here takes such actions; make them one Discrete or one Box in a wrapper."
+            advice = "No algorithm supports such actions; convert them to one Discrete or one Box in a wrapper."
         return f"{wants}; its actions are {_text(action)}. {advice}"
     if kind in _WHOLE:
         several = f"{wants}; its actions are {_text(action)}, which have more than one axis. Reshape them in a wrapper."
@@ -171,7 +171,7 @@ def _obs_misfit(obs: SpaceSpec, needs: Needs, fitting: Mapping[str, str]) -> str
         f"{needs.name} needs observations that are {' or '.join(_OBSERVATIONS[kind] for kind in needs.observations)}"
     )
     if obs["kind"] != "Box":
-        return f"{wants}; its observations are {_text(obs)}, which cannot be flattened. Do it in a wrapper."
+        return f"{wants}; its observations are {_text(obs)}, which drl cannot flatten. Flatten them in a wrapper."
     shape = obs["shape"]
     if min(shape, default=0) < 1:
         return f"{wants}; its observations are empty, of shape {tuple(shape)}."

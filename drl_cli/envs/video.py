@@ -77,7 +77,7 @@ class Video:
             self._open(frame)
         if frame.shape != self._size:
             raise EnvError(
-                f"the environment's picture changed its size from {self._size[:2]} to {frame.shape[:2]} in an episode."
+                f"the size of the rendered image changed from {self._size[:2]} to {frame.shape[:2]} in an episode."
             )
         self._guarded(lambda: self._writer.send(np.ascontiguousarray(frame)))
 
@@ -125,7 +125,7 @@ class Video:
             call()
         except OSError as error:
             raise ResourcesExhausted(
-                f"{self.path}: ffmpeg gave up, most likely for want of disk space: {str(error)[:300]}"
+                f"{self.path}: ffmpeg gave up, probably for lack of disk space: {str(error)[:300]}"
             ) from error
 
 

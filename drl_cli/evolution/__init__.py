@@ -1,6 +1,6 @@
-"""Evolution strategies: directions in weight space, their noise, the policy's net, and the updates of ES and ARS.
+"""Evolution strategies: perturbation directions, their noise, the policy network, and the updates of ES and ARS.
 
-Belongs here: what ES and ARS are, in NumPy: keys, net, perturbations, update.
+Belongs here: the mathematics of ES and ARS, in NumPy: keys, network, perturbations, update.
 
 Not here: the worker and learner that run them (``actors/``), the loop (``runtime/loops/``).
 

@@ -34,7 +34,7 @@ class LinearNetwork(
         "fcnet_hiddens": default(
             (),
             rllib=[256, 256],
-            why="Mania et al. 2018: a linear policy suffices for their tasks, and 70,000 weights do not",
+            why="Mania et al. 2018: a linear policy suffices for their tasks, 70,000 weights are unnecessary",
         ),
         "fcnet_activation": default("tanh"),
     },
@@ -52,7 +52,10 @@ class EvolutionKeys(
         "rollout_fragment_length": default(
             1000,
             rllib="200, without effect",
-            why="a call ends after so many steps and the next goes on with its episodes, so that long ones are no silence",
+            why=(
+                "a call ends after so many steps and the next continues its episodes, so that long episodes do not "
+                "delay replies"
+            ),
         ),
         "observation_filter": default("MeanStdFilter"),
         "xla": default(False),
@@ -63,17 +66,17 @@ class EvolutionKeys(
     model: LinearNetwork = key(LinearNetwork(), "The network of the policy.")
     noise_stdev: float = key(
         0.1,
-        "Standard deviation of what is added to each weight.",
+        "Standard deviation of the weight perturbations.",
         "weight",
         gt=0,
         le=1e3,
         rllib=0.02,
-        why="policies begin at zero weights on filtered observations, where 0.02 hardly changes an action",
+        why="policies start with zero weights on filtered observations, where 0.02 hardly changes an action",
     )
     noise_size: Annotated[Whole, Field(ge=1, le=2**33)] | None = key(
         None,
-        "Numbers in the table of noise that the workers of a node share; null: 64 for each weight of a policy of more than "
-        "10,000, and no table, but a generator, for smaller ones.",
+        "Size of the noise table shared by the workers of a node; null: 64 numbers per weight for policies of more "
+        "than 10,000 weights, and a generator instead of a table for smaller ones.",
         "numbers",
         "null, or a whole number of at least the policy's weights",
         rllib=250_000_000,
@@ -81,25 +84,25 @@ class EvolutionKeys(
     )
     action_noise_std: float = key(
         0.0,
-        "Standard deviation of noise on Box actions while training.",
+        "Standard deviation of noise on Box actions during training.",
         "share of half the action range",
         ge=0,
         le=10,
         rllib="0.01 for ES, 0 for ARS",
-        why="the weights are perturbed already",
+        why="the weights are already perturbed",
     )
     eval_prob: float = key(
         0.0,
-        "Share of training episodes that are played with the unperturbed policy, see report_length.",
+        "Share of training episodes played with the unperturbed policy, see report_length.",
         "share of episodes",
         ge=0,
         le=0.9,
         rllib="0.003 for ES, 0.03 for ARS",
-        why="the tester scores the policy (evaluation_interval); these would only cost episodes",
+        why="the tester scores the policy (evaluation_interval); these would only cost time",
     )
     report_length: Whole = key(
         10,
-        "Most recent unperturbed training episodes of which info/unperturbed_reward_mean is the mean return.",
+        "Most recent unperturbed training episodes averaged in info/unperturbed_reward_mean.",
         "episodes",
         ge=1,
         le=100_000,
@@ -112,13 +115,15 @@ class EvolutionKeys(
             raise MisfitError("learner_actor", "true needs num_workers 1 or more: without workers there is no Ray")
         if self.num_gpus:
             raise MisfitError(
-                "num_gpus", f"{self.num_gpus:g}: a step is a sum of a few vectors, in NumPy; leave it at 0"
+                "num_gpus", f"{self.num_gpus:g}: an update is a sum of a few vectors in NumPy; keep it at 0"
             )
         if self.xla or self.tf_session_args != SessionArgs():
             name = "xla" if self.xla else "tf_session_args"
-            raise MisfitError(name, "it is for algorithms that learn with TensorFlow, this one does not; leave it out")
+            raise MisfitError(name, "it is for algorithms that use TensorFlow, which this one does not; omit it")
         if self.reward_scaling:
-            raise MisfitError("reward_scaling", "true changes no order of returns, nor their share of a deviation")
+            raise MisfitError(
+                "reward_scaling", "scaling rewards changes neither the order of returns nor their standardised values"
+            )
         return self
 
 
@@ -127,45 +132,45 @@ class ESConfig(EvolutionKeys, defaults={"num_workers": default(2, rllib=10, why=
 
     episodes_per_batch: Whole = key(
         64,
-        "Perturbed episodes of one step, two for each direction.",
+        "Perturbed episodes per update, two for each direction (antithetic sampling).",
         "episodes",
         ge=2,
         le=10_000_000,
         rllib=1000,
-        why="small and medium tasks learn from more and shorter steps",
+        why="for small and medium tasks more updates with fewer episodes are better",
     )
     train_batch_size: Whole = key(
         0,
-        "Least env steps of one step: while they are fewer, more directions join.",
+        "Minimum env steps per update: directions are added until it is reached.",
         "env steps",
         ge=0,
         le=1_000_000_000,
         rllib=10_000,
-        why="the first episodes are short, and 10,000 steps of them say no more than 64 episodes",
+        why="early episodes are short, and 10,000 steps of them add little to 64 episodes",
     )
     stepsize: float = key(
         0.1,
-        "Adam's step size of all weights.",
+        "Learning rate of all weights (Adam).",
         "per update",
         gt=0,
         le=10,
         rllib=0.01,
-        why="as far as the noise reaches (noise_stdev), as in RLlib, where both are smaller",
+        why="equal to the scale of the noise (noise_stdev), as in RLlib, where both are smaller",
     )
-    l2_coeff: float = key(0.005, "Weight of the weights' half squared norm, which the step lowers too.", ge=0, le=1e3)
+    l2_coeff: float = key(0.005, "L2 regularisation: weight of half the squared norm of the weights.", ge=0, le=1e3)
     return_proc_mode: Literal["centered_rank"] = key(
         "centered_rank",
-        "How returns count: by rank, evenly from -0.5 to 0.5, equal ones alike.",
+        "Fitness shaping of returns: centered ranks from -0.5 to 0.5, with ties averaged.",
     )
 
 
 class ARSConfig(EvolutionKeys, defaults={"num_workers": default(2)}):
     """Augmented random search: the best directions count by their return, in units of the returns' deviation."""
 
-    num_rollouts: Whole = key(32, "Directions of one step, two episodes each.", "directions", ge=1, le=10_000_000)
+    num_rollouts: Whole = key(32, "Directions per update, two episodes each.", "directions", ge=1, le=10_000_000)
     rollouts_used: Whole = key(
         16,
-        "How many of these count: those with the best return on either side.",
+        "Top directions used in the update, by the better return of the two signs.",
         "directions",
         ge=1,
         le=10_000_000,
@@ -174,16 +179,16 @@ class ARSConfig(EvolutionKeys, defaults={"num_workers": default(2)}):
     )
     sgd_stepsize: float = key(
         0.1,
-        "How far the weights move along the weighted sum of directions.",
+        "Step size of the update along the weighted sum of directions.",
         "per update",
         gt=0,
         le=1e3,
         rllib=0.01,
-        why="as far as the noise reaches (noise_stdev), as in RLlib, where both are smaller",
+        why="equal to the scale of the noise (noise_stdev), as in RLlib, where both are smaller",
     )
     offset: float = key(
         0.0,
-        "What is subtracted from each step's reward before returns are compared: a bonus for staying alive.",
+        "Subtracted from each step's reward before returns are compared, to remove a survival bonus.",
         "reward",
         ge=-1e9,
         le=1e9,

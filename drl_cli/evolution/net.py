@@ -37,8 +37,8 @@ def policy_spec(config: EvolutionKeys, spaces: EnvSpec) -> PolicySpec:
     net = NetSpec(name="policy", layers=net_builders.layers(config.model), heads=((head, action.size),), **seen)
     if net.custom and not net.own.has_forward:
         raise ConfigError(
-            f"model.custom_model {config.model.custom_model}: perturbed policies act in NumPy, and it has no forward(weights, "
-            "inputs). Write one beside its graph, see docs/examples/own_network.py."
+            f"model.custom_model {config.model.custom_model}: perturbed policies are evaluated in NumPy, and it has "
+            f"no forward(weights, inputs). Add one next to its graph, see docs/examples/own_network.py."
         )
     weights = Flat(net.weight_shapes()).size
     if 0 < noise_table.table_size(weights, config.noise_size) < weights:

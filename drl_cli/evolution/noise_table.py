@@ -1,8 +1,8 @@
-"""The noise of evolution strategies: what direction a number stands for, the same for worker and learner.
+"""The noise of evolution strategies: perturbation directions, identical for worker and learner.
 
-Only numbers travel between workers and learner. A policy of up to ``KEYED`` weights draws its direction from a generator that
-is keyed by (seed, round, index): 5 ns a number. Larger ones take a slice of a table at a keyed place (Salimans et al. 2017,
-section 2.1); ``SharedTable`` holds it once per node, a file that its processes map into their memory.
+Workers and learner exchange only the indices of directions. For a policy of up to ``MAX_KEYED`` weights a direction is drawn
+from a generator keyed by (seed, round, index), at 5 ns per number. For larger ones it is a slice of a noise table at a keyed
+offset (Salimans et al. 2017, section 2.1); ``SharedTable`` keeps the table once per node, in a memory-mapped file.
 """
 
 from __future__ import annotations
@@ -23,54 +23,60 @@ from drl_cli.randomness import generator
 if TYPE_CHECKING:
     from drl_cli.evolution.keys import EvolutionKeys
 
-KEYED = 10_000  # weights
-PER_WEIGHT = 64  # numbers of a table for each weight
+MAX_KEYED = 10_000  # weights
+PER_WEIGHT = 64  # numbers in a table per weight
 _CHUNK = 2**20
 
 
 def table_size(weights: int, asked: int | None) -> int:
-    """Return the numbers that a table needs for a policy of so many ``weights``: ``asked``, or by itself; 0 for none."""
+    """Return the size of the noise table for a policy of ``weights`` weights, in numbers; 0: no table.
+
+    ``asked``: the size given in the config; None: chosen by the number of weights.
+    """
     if asked is not None:
         return asked
-    return 0 if weights <= KEYED else PER_WEIGHT * weights
+    return 0 if weights <= MAX_KEYED else PER_WEIGHT * weights
 
 
 def make(config: EvolutionKeys, weights: int) -> KeyedNoise | TableNoise:
-    """Return the noise for policies of so many ``weights``: KeyedNoise or TableNoise; close it when it is no longer used."""
+    """Return the noise for policies of ``weights`` weights; the caller closes it.
+
+    Raises ValueError if the config has no seed yet.
+    """
     size, seed = table_size(weights, config.noise_size), config.seed
     if seed is None:
-        raise ValueError("a run has a seed before its noise is made")
+        raise ValueError("the seed of the run must be set before its noise is created")
     if not size:
         return KeyedNoise(seed, weights)
     return TableNoise(seed, weights, SharedTable(seed, size))
 
 
 class KeyedNoise:
-    """Directions from a generator."""
+    """Directions drawn from a generator."""
 
     def __init__(self, seed: int, weights: int) -> None:
-        """``seed``: of the run; ``weights``: how many numbers a direction has."""
+        """``seed``: seed of the run; ``weights``: length of a direction."""
         self._seed, self._weights = seed, weights
 
-    def direction(self, number: int, index: int) -> np.ndarray:
-        """Return the direction ``index`` of round ``number``: standard normals, float32 [weights]."""
-        return generator(self._seed, "noise", number, index).standard_normal(self._weights, dtype=np.float32)
+    def direction(self, round_number: int, index: int) -> np.ndarray:
+        """Return direction ``index`` of a round: standard normals, float32 [weights]."""
+        return generator(self._seed, "noise", round_number, index).standard_normal(self._weights, dtype=np.float32)
 
     def close(self) -> None:
-        """Nothing to release."""
+        """Do nothing: there is nothing to release."""
 
 
 class TableNoise:
-    """Directions from a table."""
+    """Directions that are slices of a table."""
 
     def __init__(self, seed: int, weights: int, table: SharedTable) -> None:
-        """``table``: SharedTable, or whatever has ``numbers`` and ``close``."""
+        """``seed``: seed of the run; ``weights``: length of a direction; ``table``: closed by ``close``."""
         self._seed, self._weights, self._table = seed, weights, table
 
-    def direction(self, number: int, index: int) -> np.ndarray:
-        """As ``KeyedNoise.direction``; a view of the table, not to be written to."""
+    def direction(self, round_number: int, index: int) -> np.ndarray:
+        """Return direction ``index`` of a round, float32 [weights]: a read-only view of the table."""
         last = len(self._table.numbers) - self._weights
-        start = int(generator(self._seed, "noise", number, index).integers(0, last + 1))
+        start = int(generator(self._seed, "noise", round_number, index).integers(0, last + 1))
         return self._table.numbers[start : start + self._weights]
 
     def close(self) -> None:
@@ -79,17 +85,20 @@ class TableNoise:
 
 
 class SharedTable:
-    """``size`` standard normals, float32 and read-only, in a file that all processes of a node map.
+    """``size`` standard normals, float32 and read-only, in a file that all processes of a node map into memory.
 
-    The first process writes it. Each user holds a shared lock on it, which the kernel takes back when a process dies; the
-    last one, or the next to come after one that was killed, removes it.
+    The first process writes the file. Every process that uses it holds a shared lock, which the kernel releases if the process
+    dies. The last process removes the file; after a kill, the next one to create a table does.
     """
 
     def __init__(self, seed: int, size: int, folder: str | None = None) -> None:
-        """``folder``: where the file lies; None: memory of this machine (/dev/shm), else the temporary folder."""
+        """``folder``: folder of the file; None: /dev/shm if it is writable, otherwise the temporary folder.
+
+        Raises ResourcesExhausted if there is no room for the table.
+        """
         self._folder = folder or _private_folder()
         self._path = os.path.join(self._folder, f"noise-{seed}-{size}.f32")
-        with self._alone():
+        with self._locked():
             self._remove_leftovers()
             self._file = self._open(seed, size)
             fcntl.flock(self._file, fcntl.LOCK_SH)
@@ -104,20 +113,21 @@ class SharedTable:
             with contextlib.suppress(OSError):
                 os.unlink(self._path)
             raise ResourcesExhausted(
-                f"The noise table of {4 * size / 2**20:,.0f} MiB cannot be kept in {self._folder}: {error.strerror}. Lower "
-                "noise_size, or take a smaller policy."
+                f"The noise table of {4 * size / 2**20:,.0f} MiB cannot be stored in {self._folder}: {error.strerror}. Lower "
+                "noise_size, or use a smaller policy."
             ) from error
 
     def _write(self, seed: int, size: int) -> None:
         rng = generator(seed, "noise")
         with open(self._path, "wb") as file:
-            # Room is taken first: a full memory file system ends a writer to a map by a signal.
+            # Space is allocated first: on a full memory file system, writing through a map raises SIGBUS.
             os.posix_fallocate(file.fileno(), 0, 4 * size)
             for start in range(0, size, _CHUNK):
                 file.write(rng.standard_normal(min(_CHUNK, size - start), dtype=np.float32).data)
 
     @contextlib.contextmanager
-    def _alone(self) -> Iterator[None]:
+    def _locked(self) -> Iterator[None]:
+        """Hold the folder's exclusive lock."""
         with open(os.path.join(self._folder, "lock"), "ab") as lock:
             fcntl.flock(lock, fcntl.LOCK_EX)
             yield
@@ -128,30 +138,30 @@ class SharedTable:
                 _remove_unused(os.path.join(self._folder, name))
 
     def close(self) -> None:
-        """Release it; removes the file when no other process uses it. Safe to call twice."""
+        """Release the table, and remove the file if no other process uses it. May be called twice."""
         if self._file is None:
             return
-        with self._alone():
-            fcntl.flock(self._file, fcntl.LOCK_UN)  # the map has a copy of the descriptor, which would keep the lock
+        with self._locked():
+            fcntl.flock(self._file, fcntl.LOCK_UN)  # the map duplicates the descriptor, which would keep the lock
             self._file.close()
             self._file = None
             _remove_unused(self._path)
 
 
 def _remove_unused(path: str) -> None:
-    """Remove the table at ``path`` unless a process holds it."""
+    """Remove the table at ``path`` unless a process has it locked."""
     with contextlib.suppress(OSError), open(path, "rb") as file:
         fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         os.unlink(path)
 
 
 def _private_folder() -> str:
-    """Make and return a folder that only this user can enter, so that no other user can write to the tables."""
+    """Create and return a folder that only this user can access, so that no other user can write to the tables."""
     parent = "/dev/shm" if os.access("/dev/shm", os.W_OK) else tempfile.gettempdir()
     path = os.path.join(parent, f"drl-noise-{os.getuid()}")
     with contextlib.suppress(FileExistsError):
         os.mkdir(path, 0o700)
     found = os.lstat(path)
     if not stat.S_ISDIR(found.st_mode) or found.st_uid != os.getuid() or found.st_mode & 0o077:
-        return tempfile.mkdtemp(prefix="drl-noise-", dir=parent)  # of this process alone, but safe
+        return tempfile.mkdtemp(prefix="drl-noise-", dir=parent)  # not shared with other processes, but safe
     return path

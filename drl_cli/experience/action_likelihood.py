@@ -54,8 +54,8 @@ def refusal(policy: NumpyPolicy) -> str | None:
     if policy.is_drawn_from:
         return None
     return (
-        "its policy names one action of a Box outright: no recorded action is ever exactly that one, so that nothing can be "
-        "estimated from recordings"
+        "its policy is deterministic over a Box, so every recorded action has probability 0 and nothing can be "
+        "estimated"
     )
 
 

@@ -77,7 +77,7 @@ class _Recorded:
 
     def __init__(self, episodes: Sequence[RecordedEpisode], gamma: float) -> None:
         if not episodes or not all(len(episode.reward) for episode in episodes):
-            raise ValueError("nothing can be estimated from no episodes, or empty ones")
+            raise ValueError("there are no episodes, or only empty ones, to estimate from")
         self._lengths = np.array([len(episode.reward) for episode in episodes])
         self._starts = np.cumsum(self._lengths) - self._lengths
         self.steps, self.longest, self._gamma = int(self._lengths.sum()), int(self._lengths.max()), float(gamma)
@@ -85,7 +85,7 @@ class _Recorded:
         for _, behaviour, target in episodes:
             behaviour, target = np.asarray(behaviour, np.float64), np.asarray(target, np.float64)
             if not np.isfinite(behaviour).all() or not (target < np.inf).all():
-                raise ValueError("log-probabilities that are no numbers")
+                raise ValueError("log-probabilities that are not numbers")
             logs.append(np.cumsum(target - behaviour))
         self._log_ratio = np.concatenate(logs)  # [M] log ρ_t
         time = np.arange(self.steps) - np.repeat(self._starts, self._lengths)

@@ -23,8 +23,8 @@ if TYPE_CHECKING:
     from drl_cli.policies.policy_spec import PolicySpec
 
 HELP = (
-    "Record with output: …, or drl rollout --explore --out FILE.json, a policy that draws its actions anew at every step (on "
-    "DQN: SoftQ, or epsilon-greedy without hold_steps)."
+    "Record with output: …, or drl rollout --explore --out FILE.json, with a policy that samples its actions "
+    "independently at every step (for DQN: SoftQ, or epsilon-greedy without hold_steps)."
 )
 
 
@@ -88,16 +88,16 @@ class EpisodeCollector:
         if not self.episodes:
             if self._without:
                 raise ExperienceError(
-                    f"{self._without}: how likely these actions were is not recorded (action_logp or action_prob): nothing can "
-                    f"be estimated from them. {HELP}"
+                    f"{self._without}: the probabilities of these actions were not recorded (action_logp or "
+                    f"action_prob), and estimates need them. {HELP}"
                 )
             raise ExperienceError(
-                "no recorded episode is there from its beginning to its end: nothing can be estimated from parts. Record "
+                "no recorded episode is complete, and estimates need complete episodes. Record "
                 "longer, or with shorter episodes (horizon)."
             )
         if all(not episode.logp_behaviour.any() for episode in self.episodes):
             raise ExperienceError(
-                "every recorded action has the probability 1: what acted was deterministic, and nothing can be estimated for "
-                f"a policy that acts otherwise. {HELP}"
+                "every recorded action has probability 1: the behaviour policy was deterministic, and no other "
+                f"policy can be estimated from it. {HELP}"
             )
         return estimate(self.episodes, gamma)

@@ -76,7 +76,7 @@ def read(path_or_name: Path | str | None, flags: Flags) -> list[ConfigTree]:
     which register environments. Raises ConfigError, RunFolderError.
     """
     if path_or_name is not None and flags.get("resume"):
-        raise ConfigError("--resume goes on with a run that was started; leave out -f, or start anew without --resume.")
+        raise ConfigError("--resume continues an existing run; omit -f, or start a new run without --resume.")
     import_modules(flags)
     name = flags.get("experiment_name")
     if path_or_name is not None:

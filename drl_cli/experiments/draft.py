@@ -13,7 +13,7 @@ from drl_cli.config import experiment_keys, key_description
 from drl_cli.config.experiment_keys import ExperimentKeys, refusal
 from drl_cli.config.key_description import fields_of
 from drl_cli.config.origins import Where
-from drl_cli.config.parse import ReadConfig, origins, read_given, read_section
+from drl_cli.config.parse import ReadConfig, origins, own_network, read_given, read_section
 from drl_cli.config.result_names import NUMBER_FIELDS, is_number_field
 from drl_cli.config.rllib import semantics
 from drl_cli.config.rllib.experiment_aliases import settled
@@ -111,11 +111,10 @@ class Draft:
 
     def _unknown_model(self, config: CommonKeys) -> list[str]:
         """Return the problem of a custom model that is not registered, in a list."""
-        # A registered algorithm may have neither key.
-        name = getattr(getattr(config, "model", None), "custom_model", None)
+        model = own_network(config)
         try:
-            if name is not None:
-                custom_models.MODELS.find(name)
+            if model is not None and model.custom_model is not None:
+                custom_models.MODELS.find(model.custom_model)
         except InputError as error:
             place = self.where.inside("config").place(("model", "custom_model"))
             return [_placed(f"model.custom_model: {error}", place)]
@@ -185,8 +184,8 @@ class Draft:
         keys = self.parts[0]
         if keys.max_failures:
             self.notices.append(
-                "max_failures restarts the trials of a search; this is a single run. A run that "
-                "failed goes on with drl train --resume."
+                "max_failures restarts the trials of a search; this is a single run. Continue a failed run with drl "
+                "train --resume."
             )
         if keys.resources_per_trial is not None:
             self.notices.append("resources_per_trial is for the trials of a search; this is a single run.")

@@ -89,7 +89,9 @@ def ray_settings(flags: Flags) -> dict[str, Any]:
         if value is None:
             continue
         if settings["address"]:
-            raise ConfigError(f"{flag} starts a Ray, --ray-address joins one that runs. Give one of them.")
+            raise ConfigError(
+                f"{flag} starts a Ray instance, --ray-address joins a running cluster. Give only one of them."
+            )
         if isinstance(value, bool) or not isinstance(value, (int, float)) or not 0 <= value < float("inf"):
             raise ConfigError(f"{flag}: {value!r:.60} is not a number ≥ 0.")
     return settings

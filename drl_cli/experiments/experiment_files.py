@@ -30,7 +30,7 @@ def find(path_or_name: Path | str) -> Path:
         hint = suggestion(path.name, beside) or suggestion(name, known) or more
         raise ConfigError(f"{path_or_name}: there is no such file.{hint}")
     hint = suggestion(name, [*known, *beside]) or more
-    raise ConfigError(f"{path_or_name}: no file, and no tuned file of that name comes with drl.{hint}")
+    raise ConfigError(f"{path_or_name}: neither a file nor the name of a tuned file.{hint}")
 
 
 def recording_command(path_or_name: Path | str) -> str | None:
@@ -52,7 +52,7 @@ def load(path_or_name: Path | str) -> list[tuple[str, dict[str, Any], Where]]:
             raise ConfigError(
                 f"{told}, and no run is named: it is a config. Type: drl train --run NAME --config @{where.name}"
             )
-        raise ConfigError(f"{told}. Write a name above it, such as my-experiment:, and indent all the rest under it.")
+        raise ConfigError(f"{told}. Write a name above it, such as my-experiment:, and indent the rest under it.")
     for name, experiment in data.items():
         if not isinstance(experiment, dict):
             raise ConfigError(

@@ -34,7 +34,7 @@ def problems(row: Algorithm, config: CommonKeys, mapping: Mapping[str, Any], whe
     """
     if row.reads and not reads(config):
         place = where.place(("config", "input"))
-        text = f"{row.name} learns from recorded steps, and input is sampler ({place}). "
+        text = f"{row.name} learns from recorded experience, and input is sampler ({place}). "
         return [text + 'Give it files: --config \'{"input": "PATH"}\'; record them with output in another run.']
     if not reads_only(config):
         return []
@@ -45,8 +45,8 @@ def problems(row: Algorithm, config: CommonKeys, mapping: Mapping[str, Any], whe
             if field in PLAYED:
                 place = where.place((name, field))
                 found.append(
-                    f"{name}: {field} never comes: files are read, and no episodes are played ({place}). Write "
-                    f"evaluation/{field.replace('episodes_total', 'episode_reward_mean')}."
+                    f"{name}: {field} is never reported: the steps come from files, and no training episodes are "
+                    f"played ({place}). Write evaluation/{field.replace('episodes_total', 'episode_reward_mean')}."
                 )
     return found
 

@@ -13,6 +13,7 @@ from typing import Any
 
 from drl_cli import checkpoints, events
 from drl_cli.config.plain_data import plain
+from drl_cli.config.sections.replay import BufferKeys
 from drl_cli.errors import CheckpointError, ConfigError, RunFolderError
 from drl_cli.experiments import next_steps, resume, run_records
 from drl_cli.experiments.spec import ExperimentSpec
@@ -109,7 +110,7 @@ def _over(folder: run_folder.RunFolder, spec: ExperimentSpec, last: dict[str, An
         unchanged = (folder.read("params.json") or {}).get("stop") == dict(spec.stop)
         if not (unchanged and last.get("done") is True):
             return None
-        reason = str((folder.read("status.json") or {}).get("text") or "its last result says done")
+        reason = str((folder.read("status.json") or {}).get("text") or "its last result has done: true")
     field = next((name for name in spec.stop if reason.startswith(name)), None)
     text = f"{reason} already, so nothing was trained. To train on"
     if field is None:
@@ -122,7 +123,7 @@ def _newest(path: Path, spec: ExperimentSpec) -> tuple[checkpoints.Checkpoint, l
 
     The best may be newer but without its replay.
     """
-    if getattr(spec.config, "store_buffer_in_checkpoints", False):
+    if isinstance(spec.config, BufferKeys) and spec.config.store_buffer_in_checkpoints:
         try:
             return retention.newest_valid(path, parts=("state", "replay"))
         except CheckpointError:

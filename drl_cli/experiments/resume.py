@@ -56,7 +56,7 @@ class Recorded:
             old, new = _at(self.mapping, path), _at(mapping, path)
             if HIDDEN in _strings(new):
                 found.append(
-                    f"{name}: a secret in it was not recorded ({where.place(path)}). Type it again: -s {name}.KEY=VALUE"
+                    f"{name}: a secret value was not recorded ({where.place(path)}). Type it again: -s {name}.KEY=VALUE"
                 )
                 continue
             old = _revealed(old, new)

@@ -14,21 +14,20 @@ import time
 import traceback
 from collections.abc import Callable, Generator
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 from drl_cli import events, plugins
 from drl_cli.errors import CheckpointError, CriterionMissed, DrlError, ResourcesExhausted
 from drl_cli.experiments import next_steps, run_records
 from drl_cli.experiments.open_run import Opening, open_run, report_notices
 from drl_cli.experiments.spec import ExperimentSpec
-from drl_cli.process import StopRequest
+from drl_cli.process import StopCondition, StopRequest
 from drl_cli.runs import retention
 from drl_cli.runs.checkpoint_policy import CheckpointPolicy, CheckpointSettings
-from drl_cli.runs.diagnosis import Diagnosis
+from drl_cli.runs.diagnosis import Diagnosis, StallWatch
 from drl_cli.runs.journal import Journal
 from drl_cli.runs.loggers import Loggers
 from drl_cli.runs.run_history import situation
-from drl_cli.runs.stall_watch import StallWatch
 from drl_cli.runs.stop_rules import Stopper, unmet_criteria, unmet_requirements
 from drl_cli.runtime import driver
 
@@ -36,19 +35,6 @@ EXHAUSTED = (errno.ENOSPC, errno.EDQUOT, errno.EMFILE, errno.ENFILE, errno.ENOME
 
 Result = dict[str, Any]
 """The nested result of an iteration, with RLlib's field names."""
-
-
-class StopCondition(Protocol):
-    """What ends a run from outside: true as soon as the run must stop, as ``process.StopRequest`` is.
-
-    ``exit_code``: of a run that it ends, 0 without a signal. Where they exist, ``ending`` is (state, text) of the outcome, and
-    ``install``, ``starting`` and ``before_exit`` are those of ``process.StopRequest``.
-    """
-
-    @property
-    def exit_code(self) -> int: ...
-
-    def __bool__(self) -> bool: ...
 
 
 @dataclasses.dataclass(frozen=True)
@@ -126,9 +112,8 @@ def stepwise(
         stack.callback(journal.close)
         report_notices(opening)
         one = _Run(spec, opening, stop_request, clock)
-        before_exit = getattr(stop_request, "before_exit", None)
-        if before_exit:  # a request that ends the process itself where this loop does not come to it in time
-            stack.callback(before_exit(lambda number, is_late: one.cut_off(number, is_late, journal)))
+        # What ends the process itself where this loop does not come to it in time.
+        stack.callback(stop_request.before_exit(lambda number, is_late: one.cut_off(number, is_late, journal)))
         try:
             outcome = yield from one.run(driver_class or driver.Driver, at_start)
         except DrlError as error:
@@ -137,7 +122,7 @@ def stepwise(
             if error.errno not in EXHAUSTED:
                 one.crashed(journal)
                 raise
-            outcome = one.failed(ResourcesExhausted(f"this machine ran out of something: {error}"))
+            outcome = one.failed(ResourcesExhausted(f"this machine ran out of a resource: {error}"))
         except KeyboardInterrupt:
             outcome = one.interrupted()
         except GeneratorExit:
@@ -222,16 +207,13 @@ class _Run:
         env = {**spec.env_facts, **shared, "videos": str(self._path / "videos")}
         options = {"goal": ending.goal, "ray": spec.ray, "folder": self._path}
         options |= {"limits": ending.limits, "thresholds": ending.thresholds}
-        with getattr(stop_request, "starting", contextlib.nullcontext)():
+        with stop_request.starting():
             made = driver_class(spec.run, spec.config, env, options, lambda: bool(stop_request))
             stack.callback(made.close)
             if opening.start:
                 made.restore(opening.start, exact=opening.exact)
             made.start()
-            # Ray replaces the SIGTERM handler while it starts; a request without ``install`` is a test's or Tune's.
-            install = getattr(stop_request, "install", None)
-            if install:
-                install()
+            stop_request.install()  # Ray replaces the SIGTERM handler while it starts
         return made
 
     def _reason(self, ending: Stopper, result: Result) -> str | None:
@@ -256,7 +238,7 @@ class _Run:
             state = "interrupted" if reason is None else "finished"
             return self._outcome(state, f"{text}. {self._advice()}", ResourcesExhausted.exit_code)
         if reason is None:
-            ending: tuple[str, str] | None = getattr(self._stop_request, "ending", None)
+            ending = self._stop_request.ending
             return self._outcome(ending[0], ending[1], 0) if ending else self.interrupted()
         missed = unmet_criteria(self._spec.pass_criteria, self._result)
         missed += unmet_requirements(self._spec.demands, self._result)
@@ -266,7 +248,7 @@ class _Run:
 
     def interrupted(self) -> Outcome:
         """Return the Outcome of a run that a signal ended."""
-        code = getattr(self._stop_request, "exit_code", 0) or 128 + signal.SIGINT
+        code = self._stop_request.exit_code or 128 + signal.SIGINT
         return self._outcome("interrupted", f"stopped by {signal.Signals(code - 128).name}. {self._advice()}", code)
 
     def cut_off(self, number: int, is_late: bool, journal: Journal) -> int:

@@ -15,7 +15,7 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from drl_cli.config import search_space, variants
+from drl_cli.config import search_space
 from drl_cli.config.assignments import parse_object
 from drl_cli.config.origins import Where
 from drl_cli.config.parse import read_section
@@ -71,7 +71,7 @@ class SearchedExperiment:
         for path, why in wrong.items():
             self.problems.append(f"{_dotted(path)}: {why} ({self.layers.where.place(path)}).")
             _drop(self.layers.data, path)  # the rest is checked without it
-        self.paths = {name: list(path) for name, path in variants.names(found).items()}
+        self.paths = {name: list(path) for name, path in search_space.names(found).items()}
         self.samplers = {name: found[tuple(path)] for name, path in self.paths.items()}
         times = self.layers.data.get("num_samples", 1)
         whole = isinstance(times, int) or (isinstance(times, float) and times.is_integer())
@@ -89,7 +89,7 @@ class SearchedExperiment:
         if isinstance(config, dict) and not any(name in config for name in (*WORKERS, "learner_actor")):
             self.layers.set(("config", "num_workers"), 0, Where(FILLED))
             self.layers.notices.append(
-                "num_workers: 0 in each trial, since none was given: trials run side by side, each in one process."
+                "num_workers: 0 in each trial, since none was given: trials run in parallel, each in one process."
             )
 
     def mutate(self, mutations: Mapping[str, Any]) -> dict[str, Sampler]:
@@ -104,7 +104,7 @@ class SearchedExperiment:
                 f'hyperparam_mutations: {name}: {shown(mutations[name])} is no list and no {{"uniform": [low, high]}} or its '
                 "like (--scheduler-config)."
             )
-        changed = variants.names(found)
+        changed = search_space.names(found)
         for name, path in changed.items():
             self.paths[name] = list(path)
             self.samplers.setdefault(name, found[path])
@@ -206,14 +206,14 @@ def misfits(name: str, experiments: Sequence[SearchedExperiment], scheduler_name
     if len(experiments) > 1:
         return [f"--search {name}: one experiment at a time."]
     if scheduler_name == "PopulationBasedTraining":
-        return [f"--search {name}: PBT changes values by itself. Leave one of them out."]
+        return [f"--search {name}: PBT changes values itself. Omit one of them."]
     if len(drawn) < len(one.samplers):
         grid = next(key for key in one.samplers if key not in drawn)
         return [f"--search {name}: {grid} is a grid, which tries all values. Write it as {{choice: […]}}."]
     if not drawn:
         return [f"--search {name}: no value to search over. Write, say, -s 'lr={{loguniform: [1e-5, 1e-2]}}'."]
     if unfit:
-        return [f"--search {name}: {unfit}: normal values are not among its distributions. Take uniform."]
+        return [f"--search {name}: {unfit}: it does not support normal distributions. Use uniform."]
     if one.num_samples < 2:
         return [f"--search {name}: how many trials? Type --num-samples 20."]
     return []

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from drl_cli import events
-from drl_cli.config import search_space, variants
+from drl_cli.config import search_space
 from drl_cli.config.experiment_keys import listed_formats
 from drl_cli.config.origins import Layers, Where
 from drl_cli.config.parse import refuse
@@ -64,7 +64,7 @@ def read(path_or_name: Path | str | None, flags: Flags, options: SearchOptions) 
     if not is_search and len(searched) == 1 and not searched[0].is_searched:
         return from_trees(trees, flags, source)[0]
     if flags.get("local_mode"):
-        raise ConfigError("--local-mode: the trials of a search are processes of their own, on Ray. Leave it out.")
+        raise ConfigError("--local-mode: the trials of a search are separate processes, on Ray. Omit it.")
     for one in searched:
         _refuse_exports(one.layers)
         one.run_without_workers()
@@ -84,7 +84,7 @@ def spec_of(data: SearchData, point: Point) -> ExperimentSpec:
     """Return the ExperimentSpec of one point of a search's ``data``. Raises InputError."""
     experiment = data["experiments"][point["experiment"]]
     config_tree.import_modules(data["flags"])
-    layers = Layers(variants.filled(experiment, point), Where("the search"))
+    layers = Layers(search_space.filled(experiment, point), Where("the search"))
     tree = ConfigTree(experiment["name"], layers, is_from_file=experiment.get("is_from_file", False))
     draft = Draft(tree, data["flags"], is_trial=True)
     refuse(draft.problems(), f"trial {point['trial']}")
@@ -131,7 +131,7 @@ class _Planner:
             )
         unbounded = [name for name, sampler in self._changing.items() if sampler.kind.endswith("randn")]
         if unbounded:
-            self._problems.append(f"hyperparam_mutations: {unbounded[0]}: a normal value has no bounds to stay in.")
+            self._problems.append(f"hyperparam_mutations: {unbounded[0]}: a normal distribution has no bounds.")
 
     def _check_options(self) -> None:
         options = self._options
@@ -148,9 +148,9 @@ class _Planner:
     # -- points -------------------------------------------------------------------------------------------------
 
     def _points(self) -> list[Point]:
-        total = sum(variants.count(one.samplers, one.num_samples) for one in self._searched)
-        if total > variants.MAX_POINTS:
-            self._problems.append(f"{total:,} trials; at most {variants.MAX_POINTS:,} fit into a search.")
+        total = sum(search_space.count(one.samplers, one.num_samples) for one in self._searched)
+        if total > search_space.MAX_POINTS:
+            self._problems.append(f"{total:,} trials; at most {search_space.MAX_POINTS:,} fit into a search.")
             return []
         points: list[Point] = []
         for index, one in enumerate(self._searched):
@@ -159,7 +159,7 @@ class _Planner:
                     f"{one.name}: its seed is given, so that all {one.num_samples} samples of a point are the same run. "
                     f"Take --seeds 0..{one.num_samples - 1} instead."
                 )
-            for values, seed in variants.draw(one.samplers, one.num_samples, self._seed, one.has_seed):
+            for values, seed in search_space.draw(one.samplers, one.num_samples, self._seed, one.has_seed):
                 for name in self._changing if self._scheduler == "PopulationBasedTraining" else ():
                     values[name] = (*one.given(name), values[name])[0]
                 points.append({"trial": len(points), "experiment": index, "values": values, "seed": seed})
@@ -175,7 +175,7 @@ class _Planner:
         for index, one in enumerate(self._searched):
             samplers = {**one.samplers, **self._changing}
             seed = None if one.has_seed else 0
-            for values in variants.corners(samplers):
+            for values in search_space.corners(samplers):
                 extremes.append({"trial": -1, "experiment": index, "values": values, "seed": seed})
         for point in [*points[:CHECKED], *extremes]:
             draft = self._draft(point)
@@ -187,7 +187,7 @@ class _Planner:
 
     def _draft(self, point: Point) -> Draft:
         one = self._searched[point["experiment"]]
-        mapping = variants.filled({"mapping": one.layers.data, "paths": one.paths}, point)
+        mapping = search_space.filled({"mapping": one.layers.data, "paths": one.paths}, point)
         tree = ConfigTree(one.name, Layers(mapping, one.layers.where), is_from_file=self._is_from_file)
         return Draft(tree, self._flags, is_trial=True)
 

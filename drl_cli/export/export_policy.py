@@ -81,7 +81,7 @@ def check_place(form: str, out: Path | str) -> Path:
         raise InputError(f"{out}: give a file of {form} a name that ends in {ENDINGS[form]}.")
     for place in (path, _beside(form, path)):
         if os.path.lexists(place):
-            raise InputError(f"{place}: there is something already, and nothing is overwritten. Choose another name.")
+            raise InputError(f"{place}: it already exists, and nothing is overwritten. Choose another name.")
     if not path.parent.is_dir():
         raise InputError(f"{path.parent}: there is no such folder.")
     return path

@@ -35,8 +35,8 @@ def write(spec: PolicySpec, weights: Mapping[str, np.ndarray], path: Path, about
         raise InputError(f"The policy's weights take {size:,} bytes; an ONNX file holds {MAX_BYTES:,}.")
     if spec.nets[0].custom:
         raise InputError(
-            f"The policy's network is one of your own (model.custom_model {spec.nets[0].custom[0]}), which drl knows as a "
-            "TensorFlow graph. Export it as savedmodel or tflite."
+            f"The policy's network is a custom one (model.custom_model {spec.nets[0].custom[0]}), which exists only "
+            f"as a TensorFlow graph. Export it as savedmodel or tflite."
         )
     nodes = Nodes()
     OnnxPolicy(nodes, spec, weights).build()

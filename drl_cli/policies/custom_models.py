@@ -63,7 +63,7 @@ def register_model(name: str, model: Any) -> None:
     """
     if not isinstance(model, type) or not callable(getattr(model, "graph", None)):
         raise InputError(
-            f"register_model({str(name)[:60]!r}): a model is a class with a method graph(tf, weights, inputs), not "
+            f"register_model({str(name)[:60]!r}): a model must be a class with a method graph(tf, weights, inputs), not "
             f"{_kind(model)}; {_PAGE}."
         )
     MODELS.add(name, model)
@@ -157,10 +157,10 @@ class Model:
         with np.errstate(all="ignore"):  # what is not finite is said below
             found, alone = run(given), run(given[:1])
         if not np.array_equal(given, inputs):
-            self.refuse(f"{what} changes the observations that it is given; let it work on a copy")
+            self.refuse(f"{what} modifies its input observations; let it work on a copy")
         if not np.isfinite(found).all():
             self.refuse(
-                f"{what} makes numbers that are not finite of ordinary observations and weights near its first ones"
+                f"{what} returns non-finite numbers for ordinary observations and weights near the initial ones"
             )
         if difference(found[:1], alone) > TOLERANCE:
             self.refuse(
@@ -174,7 +174,7 @@ class Model:
         if difference(numpy, graph) > TOLERANCE:
             self.refuse(
                 f"forward and graph disagree: with the same weights and observations they differ by up to "
-                f"{_apart(numpy, graph):.3g}. Make them the same, or leave forward out, and the graph acts"
+                f"{_apart(numpy, graph):.3g}. Make them agree, or omit forward, so that workers use the graph"
             )
 
     def _owed(self) -> str:
@@ -186,7 +186,7 @@ class Model:
             width = operator.index(width)
         except TypeError:
             what = "it has none" if width is None else f"they are {width!r:.60}"
-            self.refuse(f"its features must be how many numbers it returns for an observation, and {what}; {_PAGE}")
+            self.refuse(f"features must be the number of outputs per observation, and {what}; {_PAGE}")
         if not 1 <= width <= MAX_FEATURES:
             self.refuse(f"it has {width} features; they are counted from 1 to {MAX_FEATURES}")
         return width
@@ -199,7 +199,7 @@ class Model:
         shapes = {}
         for name, shape in given.items():
             if not isinstance(name, str) or not _NAME.fullmatch(name) or len(name) > 100:
-                self.refuse(f"{name!r:.60} is no name of a variable: letters, digits, _ and / between them")
+                self.refuse(f"{name!r:.60} is not a valid variable name: letters, digits, _ and / between them")
             try:
                 shapes[name] = tuple(operator.index(side) for side in shape)
             except TypeError:

@@ -63,7 +63,7 @@ class SessionFeatures:
         for name, gradient in zip(weights, gradients, strict=True):
             if gradient is None:
                 self._model.refuse(
-                    f"no gradient reaches its variable {name}: graph does not use it, or cuts the gradient off"
+                    f"no gradient reaches its variable {name}: graph does not use it, or stops the gradient"
                 )
         return gradients
 
@@ -98,9 +98,7 @@ def check(spec: PolicySpec) -> None:
     try:
         found = model.check("graph", lambda rows: running(weights, rows), inputs)
         if not all(np.isfinite(slope).all() for slope in running.slopes(weights, inputs)):
-            model.refuse(
-                "graph has gradients that are not finite at ordinary observations and weights near its first ones"
-            )
+            model.refuse("graph has non-finite gradients for ordinary observations and weights near the initial ones")
         if model.has_forward:
             model.compare(model.forward(weights, inputs), found)
     finally:

@@ -70,7 +70,7 @@ def policy_spec(data: Any) -> PolicySpec:
         reason = f"{type(error).__name__}: {str(error)[:200]}"
         raise CheckpointError(f"The policy's description cannot be read ({reason}).") from error
     if problem:
-        raise CheckpointError(f"The policy's description asks for what this version cannot run: {problem}.")
+        raise CheckpointError(f"This version does not support the policy's description: {problem}.")
     return spec
 
 

@@ -202,7 +202,7 @@ class PolicySpec:
         if self.state != net.state_shapes + before or (net.lstm and (net.batch_norm or net.sde)):
             return f"the recurrent state {str(self.state)[:60]} for a net of {net.lstm} recurrent cells"
         if any(judge.lstm for judge in self.nets[1:]):
-            return "recurrent cells in a net that only judges"
+            return "recurrent cells in a critic network"
         return None
 
     def _inputs_misfit(self) -> str | None:

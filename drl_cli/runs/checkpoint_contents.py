@@ -183,7 +183,7 @@ def _missing(spec: PolicySpec, weights: set[str]) -> str | None:
 def _not_resumed(found: Checkpoint, run: Path | None) -> str | None:
     """Why ``drl train --resume`` would not continue from here, or None."""
     if run is None:
-        return "It does not lie in the folder of its run. Begin a new run with it: drl train --restore"
+        return "It is not in the folder of its run. Start a new run from it: drl train --restore"
     if is_locked(run):
         return "Its run goes on."
     first = next((path for path in _by_age(run) if _goes_on_from(path, found)), None)

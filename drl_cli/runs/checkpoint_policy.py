@@ -243,5 +243,5 @@ class CheckpointPolicy:
             tidy()
         except (OSError, CheckpointError, RunFolderError) as error:
             if not self._is_warned:
-                events.report("warning", text=f"old checkpoints could not be tidied up: {error}")
+                events.report("warning", text=f"old checkpoints could not be removed: {error}")
             self._is_warned = True

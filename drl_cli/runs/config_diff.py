@@ -15,7 +15,7 @@ from drl_cli.algorithms import table
 from drl_cli.algorithms.table import Algorithm
 from drl_cli.config import search_space
 from drl_cli.config.parse import read, refuse
-from drl_cli.config.variants import filled
+from drl_cli.config.search_space import filled
 from drl_cli.errors import ConfigError, DrlError
 from drl_cli.extras import load
 from drl_cli.runs.run_folder import read_record

@@ -1,4 +1,6 @@
-"""Whether a run looks stuck or as if it diverges, from its results. User: ``experiments.run``.
+"""Whether a run looks stuck or as if it diverges, from its results, and between two of them from the events of its progress.
+
+User: ``experiments.run``.
 
 Rules, each with what it measures and how far from normal it must be; a rule reports once, and again after a while if it
 still holds. They stay silent where a run is merely slow or noisy: what has reached its goal is never stuck.
@@ -13,12 +15,16 @@ still holds. They stay silent where a run is merely slow or noisy: what has reac
 - *one score*: evaluations give exactly the same reward in every episode, again and again, and training does not move either.
 - *fallen*: evaluations stay below half of what they had reached.
 
-A run in which nothing moves has no results: ``runs.stall_watch`` looks at it between them.
+A run in which nothing moves has no results; ``StallWatch`` looks at it between them:
+
+- *no movement*: neither an env step nor an update for a minute, or three times the longest pause so far.
+- *silence*: no event at all for three minutes: the thread of the run is inside one call all that time, so another thread looks.
 """
 
 from __future__ import annotations
 
 import math
+import threading
 import time
 from collections.abc import Callable, Mapping
 from typing import Any
@@ -101,11 +107,11 @@ class Diagnosis:
         if sampled < MAKING_S or made <= MAKING * sampled:
             return None
         why = (
-            "fresh_envs makes a new one for every episode; leave it out, and a reset is enough"
+            "fresh_envs constructs one for every episode; omit it, and they are only reset"
             if self._facts.fresh
-            else "one that raised is made anew; its errors are above"
+            else "an environment that raised is constructed again; its errors are above"
         )
-        return f"Making environments takes {100 * made / sampled:.0f} % of sampling: {why}."
+        return f"Constructing environments takes {100 * made / sampled:.0f} % of sampling: {why}."
 
     def _entropy(self, stats: Mapping[str, Any]) -> str | None:
         entropy, facts = stats.get("entropy"), self._facts
@@ -120,8 +126,8 @@ class Diagnosis:
                 return None
             measured = f"{entropy:.3g}, which is less than a deviation of {NO_NOISE:g} has"
         return (
-            f"Looks stuck: the policy's entropy is {measured}, and rewards have stopped rising: it no longer tries "
-            "anything. Raise entropy_coeff, or lower lr."
+            f"Looks stuck: the policy's entropy is {measured}, and rewards have stopped rising: the policy no longer "
+            f"explores. Raise entropy_coeff, or lower lr."
         )
 
     def _values(self, result: Mapping[str, Any], stats: Mapping[str, Any]) -> str | None:
@@ -136,7 +142,7 @@ class Diagnosis:
             if value is not None and abs(value) > EXPLODED * bound:
                 return (
                     f"Looks as if it diverges: {name} of {value:,.3g}, where the rewards seen add up to {bound:,.3g} at most. "
-                    "Lower the learning rates, set grad_clip, or let targets follow more slowly."
+                    "Lower the learning rates, set grad_clip, or update the targets more slowly."
                 )
         return None
 
@@ -153,7 +159,7 @@ class Diagnosis:
         if alpha is None or alpha <= HOT:
             return None
         return (
-            f"Looks as if it diverges: the temperature has grown to {alpha:,.3g}: the entropy that is asked for "
+            f"Looks as if it diverges: the temperature has grown to {alpha:,.3g}: the target entropy "
             f"({stats.get('target_entropy')}) cannot be reached. Lower target_entropy."
         )
 
@@ -165,8 +171,9 @@ class Diagnosis:
         if max(trained) - min(trained) > 0.02 * max(1.0, abs(max(trained, key=abs))):
             return None
         return (
-            f"Looks stuck: every episode of the last {SAME_SCORES} evaluations scored exactly {score:g}, and training "
-            "does not move either: what would be rewarded may never have been seen. Explore more, or longer."
+            f"Looks stuck: every episode of the last {SAME_SCORES} evaluations scored exactly {score:g}, and the "
+            f"training reward does not change either: rewarded states may never have been reached. Explore more, or "
+            f"longer."
         )
 
     def _is_perfect(self) -> bool:
@@ -199,3 +206,69 @@ class Diagnosis:
             f"Looks as if it diverges: evaluations had reached {best.mean:.4g} (iteration {best.iteration}), the last "
             f"{FALLEN} were {highest:.4g} at most. Lower the learning rates; the best checkpoint is kept."
         )
+
+
+STILL_S = 60.0
+SILENT_S, LISTEN_S = 180.0, 5.0  # the longest evaluations and checkpoints take minutes
+
+
+class StallWatch:
+    """Listens to the events of one run from ``start`` on, and looks every few seconds whether there are any."""
+
+    def __init__(self, has_limit: bool, clock: Callable[[], float] = time.monotonic, every_s: float = LISTEN_S) -> None:
+        """``has_limit``: episodes have a time limit; ``clock``: seconds; ``every_s``: seconds between two looks."""
+        self._has_limit, self._clock, self._every_s = has_limit, clock, every_s
+        self._findings = Findings(clock)
+        self._moved: tuple[tuple, float] | None = None  # (env steps and updates, when they last changed)
+        self._longest = 0.0  # seconds between two changes
+        self._is_compiling = False
+        self._last_event = clock()
+        self._over = threading.Event()
+
+    def start(self) -> Callable[[], None]:
+        """Begin to listen; returns the function that ends it."""
+        unsubscribe = events.subscribe(self.hear)
+        thread = threading.Thread(target=self._look, name="silence", daemon=True)
+        thread.start()
+
+        def stop() -> None:
+            unsubscribe()
+            self._over.set()
+            thread.join(timeout=1.0)
+
+        return stop
+
+    def _look(self) -> None:
+        while not self._over.wait(self._every_s):
+            self.check_silence()
+
+    def hear(self, kind: str, fields: Mapping[str, Any]) -> None:
+        """Take in one event, and report if ``progress`` shows that nothing has moved for long."""
+        if kind != "diagnosis":
+            self._last_event = self._clock()
+        if kind in ("result", "learner"):
+            self._moved = None  # what follows may be an evaluation, a checkpoint or the compiler's work
+        if kind == "learner":
+            self._is_compiling = bool(fields["text"])
+        if kind != "progress" or self._is_compiling:
+            return
+        now, seen = self._clock(), (fields.get("env_steps"), fields.get("updates"))
+        if self._moved is None or seen != self._moved[0]:
+            if self._moved is not None:
+                self._longest = max(self._longest, now - self._moved[1])
+            self._moved = (seen, now)
+            return
+        still = now - self._moved[1]
+        if still >= max(STILL_S, 3 * self._longest) and fields.get("learner") == "learning":
+            waiting = fields.get("waiting")
+            who = f" ({waiting})" if waiting else ""
+            text = f"Looks stuck: no env step and no update for {still:.0f} s{who}. Does env.step hang?"
+            self._findings.report("no movement", text)
+
+    def check_silence(self) -> None:
+        """Report it when there has been no event for long."""
+        silent = self._clock() - self._last_event
+        if silent >= SILENT_S:
+            ends = "" if self._has_limit else " (there is no time limit: set horizon)"
+            text = f"Looks stuck: no news for {silent:.0f} s: env.step may hang, or the episodes of an evaluation do not end"
+            self._findings.report("silence", f"{text}{ends}, or one very long call of the learner.")

@@ -56,7 +56,7 @@ def read_all(roots: Iterable[Path | str]) -> tuple[list[Run], list[str]]:
                 foreign += "another program's" in str(error)
                 left_out += [] if "another program's" in str(error) else [str(error)]
     if foreign:
-        left_out.append(f"{foreign} folder{'s' if foreign > 1 else ''} of other programs left out")
+        left_out.append(f"{foreign} folder{'s' if foreign > 1 else ''} of other programs skipped")
     return list(found.values()), left_out
 
 
@@ -155,7 +155,7 @@ def find_unfinished(local_dir: Path | str, experiment: str) -> Path:
         elif state != "finished":  # "running" without a lock: its process died
             if _can_go_on(path):
                 return path
-            state = f"{'died' if state == 'running' else state}, without a checkpoint to go on from"
+            state = f"{'died' if state == 'running' else state}, without a checkpoint to continue from"
         seen.append(f"\n  {path.name}: {state}")
     listed = "".join(seen[:5]) or "\n  no run at all"
     raise RunFolderError(

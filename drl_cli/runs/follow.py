@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from drl_cli.errors import RunFolderError
-from drl_cli.runs.loggers.truncate_tables import is_row
+from drl_cli.runs.loggers.tables import is_row
 from drl_cli.runs.run_folder import read_record
 from drl_cli.runs.run_summary import epoch, state_of
 

@@ -100,7 +100,7 @@ def check_place(out: Path) -> None:
     if not archive_files.is_archive(out):
         raise InputError(f"{out}: give an archive a name that ends in .tar.gz or .zip.")
     if os.path.lexists(out):
-        raise InputError(f"{out}: there is something already, and nothing is overwritten. Choose another name.")
+        raise InputError(f"{out}: it already exists, and nothing is overwritten. Choose another name.")
     if not out.parent.is_dir():
         raise InputError(f"{out.parent}: there is no such folder.")
 
@@ -116,7 +116,7 @@ def _of_checkpoint(folder: Path, with_replay: bool) -> tuple[dict[str, Path | by
     elif (folder / files.DROPPED).exists():
         contents[files.DROPPED] = folder / files.DROPPED
     left_out = [
-        (folder / name, "a replay; --with-replay takes it along") for name in found.listing if name not in contents
+        (folder / name, "a replay buffer; --with-replay includes it") for name in found.listing if name not in contents
     ]
     return contents, left_out
 
@@ -124,9 +124,7 @@ def _of_checkpoint(folder: Path, with_replay: bool) -> tuple[dict[str, Path | by
 def _of_run(folder: Path, with_replay: bool) -> tuple[dict[str, Path | bytes], list[tuple[Path, str]]]:
     """Return ({name: path, or bytes}, what is left out) of a run that is over."""
     if is_locked(folder):
-        raise refuse(
-            folder, "is a run that goes on: its files change. Wait for its end, or pack one of its checkpoints"
-        )
+        raise refuse(folder, "is a running run, whose files change. Wait until it ends, or pack one of its checkpoints")
     contents, left_out = {}, []
     for _, path in retention.numbers(folder):
         inner, without = _of_checkpoint(path, with_replay)
@@ -162,7 +160,7 @@ def _unfit(path: Path) -> str | None:
         return "a link"
     if not path.is_file():
         return "no plain file"
-    return None if archive_files.is_plain(path.name) else "a name that not every system can have"
+    return None if archive_files.is_plain(path.name) else "a name that is not valid on every system"
 
 
 def _entry(content: Path | bytes) -> PackedEntry:
@@ -191,7 +189,7 @@ def _put(aside: Path, out: Path) -> None:
     try:
         os.link(aside, out)
     except FileExistsError as error:
-        raise InputError(f"{out}: something came there meanwhile; nothing is overwritten.") from error
+        raise InputError(f"{out}: it was created meanwhile; nothing is overwritten.") from error
     except OSError:  # a file system without hard links
         check_place(out)
         os.rename(aside, out)

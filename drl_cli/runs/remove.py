@@ -29,7 +29,7 @@ def check(run: Run, roots: Iterable[Path | str]) -> str | None:
         return "is a link"
     if not any(_inside(real, Path(root).resolve()) for root in roots):
         where = ", ".join(str(root) for root in roots)
-        return f"lies outside of the results in {where}; name its folder of results with --local-dir"
+        return f"is outside the results in {where}; name its folder of results with --local-dir"
     if run.state == "running":
         return f"is running (process {run.pid} on {run.host}); stop it first"
     return None

@@ -106,7 +106,9 @@ def _as_we_write_it(path: Path) -> Path:
 def _find(path: Path, latest: bool) -> Path:
     path = _as_we_write_it(path)
     if _is_of_rllib(path):
-        raise refuse(path, "is a checkpoint of RLlib's, a pickle: reading one can run any program, so drl does not")
+        raise refuse(
+            path, "is a checkpoint of RLlib's, a pickle: loading it can execute arbitrary code, so drl does not"
+        )
     if path.is_file() and (files.FOLDER.fullmatch(path.parent.name) or (path.parent / files.MANIFEST).exists()):
         return path.parent
     if path.is_file() and is_archive(path):

@@ -23,7 +23,7 @@ from typing import Any
 
 from drl_cli import checkpoints, events, process
 from drl_cli.checkpoints.files import json_bytes, parse_json, read_small, write_new
-from drl_cli.errors import CheckpointError, ResourcesExhausted, RunFolderError
+from drl_cli.errors import CheckpointError, ResourcesExhausted, RunFolderError, is_full, reason_of
 from drl_cli.runs import run_names
 
 MAX_RECORD = 4 * 2**20  # bytes of params.json and its like
@@ -198,11 +198,9 @@ def _probe(path: Path) -> None:
     probe.unlink()
 
 
-def _cannot_write(path: Path, error: Exception) -> RunFolderError | ResourcesExhausted:
-    reason = getattr(error, "strerror", None) or str(error)
-    text = f"{path}: the results folder cannot be written ({reason}). Choose another with --local-dir"
-    full = getattr(error, "errno", None) in (errno.ENOSPC, errno.EDQUOT)
-    return ResourcesExhausted(text) if full else RunFolderError(text)
+def _cannot_write(path: Path, error: OSError | ValueError) -> RunFolderError | ResourcesExhausted:
+    text = f"{path}: the results folder cannot be written ({reason_of(error)}). Choose another with --local-dir"
+    return ResourcesExhausted(text) if is_full(error) else RunFolderError(text)
 
 
 def remove_leftovers(run_folder: Path | str) -> list[Path]:

@@ -210,7 +210,7 @@ def _parsed(text: str) -> Requirement:
     if not found:
         hint = ""
         if not set(text) & set("<>"):  # unquoted, the shell has taken the sign and what followed it
-            hint = " The quotes matter: without them the shell takes > for itself."
+            hint = " The quotes matter: without them the shell interprets >."
         raise ConfigError(f"--assert: {text[:60]!r} is not FIELD>=NUMBER, nor with <=, > or <. Write {EXAMPLE}.{hint}")
     try:
         threshold = scalar(found["value"])

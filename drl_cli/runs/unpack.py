@@ -182,7 +182,7 @@ def _checked(path: Path | str, entry: archive_files.Entry, pending: dict[str, An
         digest.update(data)
         yield data
     if read(1):
-        raise refuse(where, "is longer than it says")
+        raise refuse(where, "is longer than declared")
     if digest.hexdigest() != listed["sha256"]:
         raise refuse(where, "SHA-256 differs from the manifest (damaged or modified)")
     yield b""
@@ -199,7 +199,7 @@ def _done(path: Path | str, manifest: dict[str, Any] | None, pending: dict[str, 
 
 def _check_free(target: Path) -> None:
     if os.path.lexists(target):
-        raise refuse(target, "is there already, and nothing is overwritten. Name another folder with -o")
+        raise refuse(target, "already exists, and nothing is overwritten. Name another folder with -o")
 
 
 def _check_disk(path: Path | str, manifest: dict[str, Any], folder: Path) -> None:

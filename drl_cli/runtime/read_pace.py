@@ -112,7 +112,7 @@ class ReadPace:
     def _report_whole(self) -> None:
         read = self.tally
         if not read.steps:
-            raise ExperienceError("input: the files hold no step that could be learnt from.")
+            raise ExperienceError("input: the files hold no steps to train on.")
         what = f"{read.episodes:,} episodes, mean return {read.mean:,.5g}" if read.episodes else "no whole episode"
         events.report("notice", text=f"loaded {read.steps:,} steps into memory: {what}")
 

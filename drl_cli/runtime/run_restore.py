@@ -126,19 +126,21 @@ def _how_exact(setup: RunSetup, kept: str, differing: int) -> tuple[str, str]:
     """
     config, name = setup.config, setup.env["id"]
     count = max(1, config.num_workers) * config.num_envs_per_worker
-    lost = f"{differing} of {count} running episodes came out differently when they were played again, and begin anew"
+    lost = f"{differing} of {count} running episodes differed when they were replayed, and start anew"
     if config.num_workers or reads_only(config):  # with workers the clock decides too; files hold no environment
         return "warning", f"Resumed: {lost}." if differing else ""
     if kept:
         first = f"{lost}. " if differing else ""
-        text = f"{first}{name} keeps something over a reset with a seed: {kept}. Runs with fresh_envs: true resume bit for bit"
+        text = (
+            f"{first}{name} keeps something over a seeded reset: {kept}. Runs with fresh_envs: true resume bit for bit"
+        )
         return "warning", f"Resumed, but not bit for bit: {text}."
     if differing:
-        text = f"{lost}. {name} does not repeat itself for a seed, or is another version than it was"
+        text = f"{lost}. {name} is not reproducible for a seed, or its version has changed"
         return "warning", f"Resumed, but not bit for bit: {text}."
     if config.fresh_envs:
         return "notice", f"Resumed bit for bit: every episode has a new {name}."
-    return "notice", f"Resumed bit for bit: a reset of {name} with a seed forgets all that was before."
+    return "notice", f"Resumed bit for bit: a reset of {name} with a seed clears all earlier state."
 
 
 def _carried_over(setup: RunSetup) -> str:

@@ -9,7 +9,6 @@ import math
 import os
 import signal
 from pathlib import Path
-from typing import Any
 
 from drl_cli import events, process
 from drl_cli.checkpoints import replace_file
@@ -37,21 +36,18 @@ class SearchOutcome:
     text: str = ""
 
 
-def run(record: Record, stop_request: Any, command: str) -> SearchOutcome:
+def run(record: Record, stop_request: process.StopCondition, command: str) -> SearchOutcome:
     """Run a search to its end; returns the SearchOutcome.
 
-    ``record``: of a new search or of one that is resumed; ``stop_request``: as for ``experiments.run``; ``command``: the line
-    for the header of the file.
+    ``record``: of a new search or of one that is resumed; ``command``: the line for the header of the file.
     Raises InputError when nothing can be started, ClusterUnavailable when Ray cannot.
     """
-    before_exit = getattr(stop_request, "before_exit", None)
     with record.held(), contextlib.ExitStack() as stack:
-        if before_exit:
-            stack.callback(before_exit(lambda number, _is_late: _cut_off(record, 128 + number)))
+        stack.callback(stop_request.before_exit(lambda number, _is_late: _cut_off(record, 128 + number)))
         return _run(record, stop_request, command)
 
 
-def _run(record: Record, stop_request: Any, command: str) -> SearchOutcome:
+def _run(record: Record, stop_request: process.StopCondition, command: str) -> SearchOutcome:
     data = record.data
     if missing := search_choices.missing_package(data["search"]):
         raise InputError(missing)  # before Ray starts
@@ -65,11 +61,9 @@ def _run(record: Record, stop_request: Any, command: str) -> SearchOutcome:
     most = max(sum(bundle.get("CPU", 0) for bundle in bundles) for bundles in needs)
     address = data["ray"].get("address")
     events.report("phase", text=f"joining Ray at {address}" if address else "starting Ray")
-    with getattr(stop_request, "starting", contextlib.nullcontext)():
+    with stop_request.starting():
         cluster = RayCluster(data["ray"], max(len(os.sched_getaffinity(0)), math.ceil(most)))
-        install = getattr(stop_request, "install", None)
-        if install:
-            install()  # Ray replaces the SIGTERM handler while it starts
+        stop_request.install()  # Ray replaces the SIGTERM handler while it starts
     try:
         if not data["ray"].get("queue_trials"):  # with it, what is not there yet is waited for
             tune_runner.check_resources(points)
@@ -84,7 +78,7 @@ def _run(record: Record, stop_request: Any, command: str) -> SearchOutcome:
             record.interrupt(_code(stop_request), ENDED)
 
 
-def _fit(record: Record, stop_request: Any, rescored: bool) -> None:
+def _fit(record: Record, stop_request: process.StopCondition, rescored: bool) -> None:
     """Run the trials that are not over: of the search itself, or with ``rescored`` those that are trained again."""
     data, points = record.data, record.unfinished(rescored)
     searching = [trial for trial in record.trials.values() if "rescore" not in trial["point"]]
@@ -113,7 +107,7 @@ def _rows(trial: TrialRecord, metric: str) -> list[Row]:
     return [row_of(row, metric) for row in loggers.read_rows(folder)] if folder else []
 
 
-def _write_best(record: Record, file: WriteData, stop_request: Any, command: str) -> Path | None:
+def _write_best(record: Record, file: WriteData, stop_request: process.StopCondition, command: str) -> Path | None:
     """Train the best trials again on fresh seeds and write the file; returns its path, None when the search was stopped."""
     data = record.data
     if not any("rescore" in trial["point"] for trial in record.trials.values()):
@@ -125,7 +119,7 @@ def _write_best(record: Record, file: WriteData, stop_request: Any, command: str
     if stop_request:
         return None
     if not trial_ranks.rescored(data, record.trials):
-        events.report("warning", text="none of the best trials could be trained again: no file is written")
+        events.report("warning", text="none of the best trials could be retrained: no file is written")
         return None
     path = Path(file["path"])
     text = trial_ranks.file_text(data, record.trials, command)
@@ -143,11 +137,11 @@ def _cut_off(record: Record, code: int) -> None:
         events.report("trial", trial=number, **record.trials[number])
 
 
-def _code(stop_request: Any) -> int:
-    return getattr(stop_request, "exit_code", 0) or 128 + signal.SIGINT
+def _code(stop_request: process.StopCondition) -> int:
+    return stop_request.exit_code or 128 + signal.SIGINT
 
 
-def _ended(record: Record, stop_request: Any, written: Path | None) -> SearchOutcome:
+def _ended(record: Record, stop_request: process.StopCondition, written: Path | None) -> SearchOutcome:
     if stop_request:
         return SearchOutcome("interrupted", _code(stop_request))
     record.write("finished")
@@ -156,6 +150,6 @@ def _ended(record: Record, stop_request: Any, written: Path | None) -> SearchOut
     failed = states.count("failed")
     if failed or not good or (record.data["write"] and written is None):
         text = f"{failed} of {len(states)} trials failed" if failed else ""
-        return SearchOutcome("finished", RunFailed.exit_code, written, text if good else "no trial came to its end")
+        return SearchOutcome("finished", RunFailed.exit_code, written, text if good else "no trial finished")
     missed = trial_ranks.missed(record.data, record.trials)
     return SearchOutcome("finished", CriterionMissed.exit_code if missed else 0, written, "; ".join(missed))

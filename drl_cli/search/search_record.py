@@ -80,7 +80,7 @@ class Work(NamedTuple):
 
 class Record:
     """The file of one search. ``data``: as ``experiments.search_spec`` made it; ``trials``: by number; ``state``: "running",
-    "interrupted" or "finished"; ``scheduler``: what ``search.scheduler_state`` keeps.
+    "interrupted" or "finished"; ``scheduler``: what ``search.tune_schedulers`` keeps.
     """
 
     def __init__(
@@ -123,7 +123,7 @@ class Record:
         if not isinstance(found, dict) or found.get("format") != FORMAT or "data" not in found:
             raise RunFolderError(f"{path}: is not the record of a search of this version")
         if HIDDEN in _strings(found["data"]):
-            raise ConfigError(f"{path}: a secret of the search was not recorded; start it anew.")
+            raise ConfigError(f"{path}: a secret value of the search was not recorded; start a new search.")
         trials = {int(number): trial for number, trial in found["trials"].items()}
         return cls(path, found["data"], trials, found["state"], found.get("scheduler"))
 

@@ -7,6 +7,7 @@ trial that takes over a copy of another one (PBT) starts a new folder from that 
 
 import dataclasses
 import json
+import signal
 import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -18,6 +19,7 @@ from drl_cli.experiments import run, search_spec
 from drl_cli.experiments.run import Moment, Outcome, Steps
 from drl_cli.experiments.search_data import Point, SearchData
 from drl_cli.experiments.spec import ExperimentSpec
+from drl_cli.process import StopCondition
 from drl_cli.runs import loggers, retention
 from drl_cli.runs.run_folder import read_record
 
@@ -29,12 +31,11 @@ Row = dict[str, Any]
 """Numbers of a result by field, flat; and where a trial ends its ``run_folder``, ``done``, ``state`` and ``text``."""
 
 
-class TrialStopRequest:
+class TrialStopRequest(StopCondition):
     """Becomes true when the trial is ended from outside, or when the file ``path`` exists: the whole search stops."""
 
     def __init__(self, path: Path | str) -> None:
-        self.ending: tuple[str, str] | None = None
-        self.exit_code = 0
+        super().__init__()
         self._path = Path(path)
         self._looked = 0.0
 
@@ -43,12 +44,12 @@ class TrialStopRequest:
 
     def is_stopped(self) -> bool:
         """Whether the whole search stops."""
-        if self.exit_code == 0 and time.monotonic() - self._looked > POLL_S:
+        if self.signal is None and time.monotonic() - self._looked > POLL_S:
             self._looked = time.monotonic()
             if self._path.exists():
-                self.exit_code = 130
+                self.signal = signal.SIGINT
                 self.ending = self.ending or (STOPPED, "stopped with the search")
-        return self.exit_code != 0
+        return self.signal is not None
 
 
 class TrialRun:

@@ -13,7 +13,7 @@ from typing import Any
 import yaml
 
 from drl_cli.algorithms import table
-from drl_cli.config import variants
+from drl_cli.config import search_space
 from drl_cli.config.parse import read
 from drl_cli.config.plain_data import redact
 from drl_cli.config.result_names import COMPARE
@@ -116,7 +116,7 @@ def missed(data: SearchData, trials: Trials) -> list[str]:
 
 
 def _fresh_seeds(data: SearchData) -> list[int]:
-    return variants.fresh_seeds(data, data["write"]["seeds"] if data["write"] else 0)
+    return search_space.fresh_seeds(data, data["write"]["seeds"] if data["write"] else 0)
 
 
 def _left_to_flags(mapping: Mapping[str, Any]) -> dict[str, Any]:
@@ -134,7 +134,7 @@ def file_text(data: SearchData, trials: Trials, command: str) -> str:
     origin, _, shown = ranking[0]
     point, result = trials[shown]["point"], trials[shown].get("result") or {}
     experiment = data["experiments"][point["experiment"]]
-    mapping = variants.filled(experiment, point)
+    mapping = search_space.filled(experiment, point)
     for name in ("num_samples", "max_failures", "resources_per_trial", "local_dir"):
         mapping.pop(name, None)
     if not experiment.get("is_from_file"):  # a file that leaves these out means RLlib's
@@ -151,7 +151,7 @@ def file_text(data: SearchData, trials: Trials, command: str) -> str:
     lines += _doubts(data, mapping)
     redacted = redact(mapping)
     if redacted != mapping:
-        lines.append("A secret in it is not written down; put it in the place of ***.")
+        lines.append("Secrets are not written; replace *** with them.")
     body = yaml.safe_dump({experiment["name"]: redacted}, sort_keys=False, allow_unicode=True, width=120)
     wrapped = [part for line in lines for part in textwrap.wrap(line, 118, break_on_hyphens=False)]
     return "".join(f"# {line}\n" for line in wrapped) + body
@@ -172,9 +172,9 @@ def _doubts(data: SearchData, mapping: Mapping[str, Any]) -> list[str]:
     """Return lines on what a run of the file needs, and why its result may differ."""
     lines = [f"It needs: --import {name}" for name in data["flags"].get("imports") or ()]
     if (mapping.get("config") or {}).get("num_workers"):
-        lines.append("With workers no two runs are the same: expect a score like the ones above.")
+        lines.append("With workers runs are not reproducible exactly: expect a score like those above.")
     if any(field.startswith("time_") for field in mapping.get("stop") or {}):
-        lines.append("It stops by the clock: on another machine it ends elsewhere.")
+        lines.append("It has a time limit: on another machine it ends at another step.")
     if data["scheduler"]["name"] == "PopulationBasedTraining":
         lines.append("PBT changed its values while it trained; these are the last ones, from the start.")
     return lines

@@ -24,7 +24,7 @@ from drl_cli import events
 from drl_cli.config.sections.resources import total
 from drl_cli.errors import ClusterUnavailable, ConfigError
 from drl_cli.experiments.search_data import Bundles, Point, SearchData
-from drl_cli.search import scheduler_state, tune_schedulers
+from drl_cli.search import tune_schedulers
 from drl_cli.search.search_record import Record, Work
 from drl_cli.search.tune_trainable import TrialTrainable
 
@@ -133,7 +133,7 @@ class TrialRecorder(tune.Callback):
     def on_trial_start(self, iteration: int, trials: list[Trial], trial: Trial, **info: Any) -> None:
         """A trial got its process."""
         self.running.add(trial.trial_id)
-        self._change(scheduler_state.number_of(trial), state="running", point=self._point(trial))
+        self._change(tune_schedulers.number_of(trial), state="running", point=self._point(trial))
 
     def on_trial_result(self, iteration: int, trials: list[Trial], trial: Trial, result: dict, **info: Any) -> None:
         """A trial trained an iteration, or reports how it ended."""
@@ -146,15 +146,15 @@ class TrialRecorder(tune.Callback):
         if result.get("state"):
             facts |= {"ended": result["state"], "text": result.get("text"), "exit_code": result.get("exit_code") or 0}
         self._change(
-            scheduler_state.number_of(trial), **{name: value for name, value in facts.items() if value is not None}
+            tune_schedulers.number_of(trial), **{name: value for name, value in facts.items() if value is not None}
         )
 
     def on_step_end(self, iteration: int, trials: list[Trial], **info: Any) -> None:
         """Find paused trials, which Tune does not report, and keep the scheduler's state: a search that stops empties it."""
         if not self._stop_request:
-            self._record.scheduler = scheduler_state.snapshot(self._scheduler) or self._record.scheduler
+            self._record.scheduler = tune_schedulers.snapshot(self._scheduler) or self._record.scheduler
         for trial in trials:
-            number = scheduler_state.number_of(trial)
+            number = tune_schedulers.number_of(trial)
             if trial.status == "PAUSED" and self._record.trials[number]["state"] == "running":
                 self.running.discard(trial.trial_id)
                 self._change(number, state="paused")
@@ -162,27 +162,27 @@ class TrialRecorder(tune.Callback):
     def on_trial_complete(self, iteration: int, trials: list[Trial], trial: Trial, **info: Any) -> None:
         """A trial is over: by itself, by the scheduler, or because the search stops."""
         self.running.discard(trial.trial_id)
-        recorded = self._record.trials[scheduler_state.number_of(trial)]
+        recorded = self._record.trials[tune_schedulers.number_of(trial)]
         state = recorded.pop("ended", None) or ("interrupted" if self._stop_request else "stopped")
         if state == "interrupted" and not recorded.get("run_folder"):
             state = "pending"  # not started
         text = recorded.get("text") or f"stopped by {self._record.data['scheduler']['name']}"
-        self._change(scheduler_state.number_of(trial), state=state, text=text)
+        self._change(tune_schedulers.number_of(trial), state=state, text=text)
 
     def on_trial_recover(self, iteration: int, trials: list[Trial], trial: Trial, **info: Any) -> None:
         """A trial failed or died, and continues from its newest checkpoint."""
         failures = trial.run_metadata.num_failures
         self.running.discard(trial.trial_id)
-        self._change(scheduler_state.number_of(trial), state="pending", failures=failures, text=_why(trial))
+        self._change(tune_schedulers.number_of(trial), state="pending", failures=failures, text=_why(trial))
 
     def on_trial_error(self, iteration: int, trials: list[Trial], trial: Trial, **info: Any) -> None:
         """A trial failed for good."""
         self.running.discard(trial.trial_id)
-        self._change(scheduler_state.number_of(trial), state="failed", text=_why(trial))
+        self._change(tune_schedulers.number_of(trial), state="failed", text=_why(trial))
 
     def _point(self, trial: Trial) -> Point:
         """Return the point that a trial runs now: PBT changes its values."""
-        point = self._record.trials[scheduler_state.number_of(trial)]["point"]
+        point = self._record.trials[tune_schedulers.number_of(trial)]["point"]
         return {**point, "values": trial.config["point"]["values"]}
 
     def _change(self, number: int, **facts: Any) -> None:

@@ -102,7 +102,9 @@ def test_reading_and_memory_are_bounded(sac, monkeypatch):
 
 def test_files_without_probabilities_give_the_reason(sac, tmp_path):
     told = Estimator(*sac(input=write_uniform(tmp_path / "bare.json", scored=False))).estimate(0)
-    assert list(told) == ["text"] and "bare.json:1: how likely these actions were is not recorded" in told["text"]
+    assert (
+        list(told) == ["text"] and "bare.json:1: the probabilities of these actions were not recorded" in told["text"]
+    )
 
 
 def test_policy_over_action_values_explores_as_at_that_env_step(tmp_path):

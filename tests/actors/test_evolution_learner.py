@@ -7,7 +7,7 @@ from evolved import UPDATES, config, parts
 from drl_cli.actors.evolution_learner import EvolutionLearner
 from drl_cli.errors import CheckpointError, Diverged
 from drl_cli.evolution import noise_table
-from drl_cli.policies.running_statistics import moments
+from drl_cli.policies.filters import moments
 
 SCOPE = "default_policy/"
 KERNEL = "policy/logits/kernel"

@@ -268,7 +268,7 @@ def test_full_disk_ends_the_recording_with_a_note_and_leaves_whole_lines(tmp_pat
     assert columns["reward"].shape == (5, 2)
     path = next(tmp_path.iterdir())
     assert token.notes == (
-        f"worker 3 stops recording, and the run goes on without: {path} cannot be written (No space left on device). What is "
+        f"worker 3 stops recording, and the run continues without: {path} cannot be written (No space left on device). What is "
         "there is whole",
     )
     assert made.collect()[0].notes == ()

@@ -12,9 +12,9 @@ from drl_cli.algorithms import sac
 from drl_cli.config.sections.on_policy import OnPolicyKeys
 from drl_cli.errors import Diverged
 from drl_cli.policies import filters
+from drl_cli.policies.filters import moments
 from drl_cli.policies.numpy_policy import NumpyPolicy
 from drl_cli.policies.policy_spec import PolicySpec
-from drl_cli.policies.running_statistics import moments
 
 pytestmark = pytest.mark.tensorflow
 

@@ -91,13 +91,13 @@ def test_a_function_gets_policy_environments_and_seeds_and_its_metrics_are_taken
             lambda evaluation: {"mine": 1.0},
             r"returned no episode_reward_mean: stop rules.*test_tester_callbacks.py:\d+\)",
         ),
-        (lambda evaluation: [1.0], "returned list; a dict of metrics is wanted"),
+        (lambda evaluation: [1.0], "returned list; it must return a dict of metrics"),
         (lambda evaluation: {"episode_reward_mean": math.nan}, "returned no episode_reward_mean"),
         (
             lambda evaluation: {"episode_reward_mean": 1, "timesteps_total": 3},
             "'timesteps_total', which the tester sets itself",
         ),
-        (lambda evaluation: {"episode_reward_mean": 1, "how": "well"}, "'how' is 'well'; numbers, lists and dicts"),
+        (lambda evaluation: {"episode_reward_mean": 1, "how": "well"}, "'how' is 'well'; it must be a number"),
         (lambda evaluation: 1 / 0, r"failed: ZeroDivisionError: division by zero \(.*test_tester_callbacks.py:\d+\)"),
     ],
 )

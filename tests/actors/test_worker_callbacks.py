@@ -170,7 +170,7 @@ def test_fragments_that_cannot_be_sent_are_refused(how, text, monkeypatch):
         ({"custom_metrics": {"angle": np.zeros(3)}}, r"custom_metrics\['angle'\] is "),
         ({"hist_data": {"angles": 3}}, r"hist_data\['angles'\] is '3'; a list of numbers is needed"),
         ({"hist_data": {"angles": [1, None]}}, r"hist_data\['angles'\]: an element is 'None'"),
-        ({"hist_data": {"episode_reward": [1]}}, r"hist_data\['episode_reward'\]: a name that hist_stats has already"),
+        ({"hist_data": {"episode_reward": [1]}}, r"hist_data\['episode_reward'\]: hist_stats already has this name"),
     ],
 )
 def test_metrics_that_are_no_numbers_are_refused(said, text, monkeypatch):

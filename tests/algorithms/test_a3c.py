@@ -29,7 +29,7 @@ def test_batch_size_may_be_said_where_it_is_a_fragments():
 
 def test_several_gpus_are_refused():
     assert A3CConfig(num_gpus=0.5).num_gpus == 0.5
-    with pytest.raises(ValidationError, match="there is no batch to split"):
+    with pytest.raises(ValidationError, match="there is no batch to split over GPUs"):
         A3CConfig(num_gpus=2.0)
 
 

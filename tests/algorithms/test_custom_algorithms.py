@@ -118,7 +118,7 @@ def test_graph_by_the_name_of_its_family_is_that_of_the_family(given, kept):
 @pytest.mark.parametrize(
     ("other", "text"),
     [
-        ({"name": "sac"}, "sac: an algorithm that comes with drl has that name; take another one."),
+        ({"name": "sac"}, "sac: a built-in algorithm has that name; choose another one."),
         ({"name": "my own"}, "my own: 'my own' is no name"),
         ({"config": dict}, "OWN: config is not a class of keys"),
         ({"nets": SimpleNamespace(policy_spec=1)}, "OWN: nets lacks initial_weights, target_updates."),
@@ -129,7 +129,7 @@ def test_graph_by_the_name_of_its_family_is_that_of_the_family(given, kept):
         ),
         ({"loop": object()}, "OWN: loop has no function make."),
         ({"postprocess": "gae"}, "OWN: postprocess 'gae' is none of n_step, monte_carlo,"),
-        ({"postprocess": len, "loop": "replay"}, "a postprocess of one's own sees batches of trajectories"),
+        ({"postprocess": len, "loop": "replay"}, "a custom postprocess takes batches of trajectories"),
         ({"actions": ("Discret",)}, "OWN: actions ('Discret',) is not a tuple of Box, Discrete,"),
         ({"observations": "Box1d"}, "OWN: observations 'Box1d' is not a tuple of Box1d, Image."),
     ],

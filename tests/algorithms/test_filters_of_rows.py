@@ -5,7 +5,7 @@ import pytest
 from rows import CASES, block_of, machine_of
 
 from drl_cli.policies import filters
-from drl_cli.policies.running_statistics import moments
+from drl_cli.policies.filters import moments
 
 pytestmark = pytest.mark.tensorflow
 

@@ -81,17 +81,17 @@ def test_name_is_found_in_any_case_with_or_without_hyphens(typed, name):
     [
         (
             "QMIX",
-            "QMIX does not run here: it trains several agents, and an environment has one agent here. The nearest: --run "
-            "DQN on Discrete actions.",
+            "QMIX does not run here: it is a multi-agent algorithm, and drl trains one agent per environment. The nearest: "
+            "--run DQN on Discrete actions.",
         ),
         (
             "contrib/MADDPG",
-            "MADDPG does not run here: it trains several agents, and an environment has one agent here. The nearest: --run "
-            "TD3 on Box actions.",
+            "MADDPG does not run here: it is a multi-agent algorithm, and drl trains one agent per environment. The nearest: "
+            "--run TD3 on Box actions.",
         ),
         (
             "rnn-sac",
-            "RNNSAC does not run here: SAC has no memory here. The nearest: --run PPO with model: {use_lstm: true}; on "
+            "RNNSAC does not run here: SAC is not recurrent in drl. The nearest: --run PPO with model: {use_lstm: true}; on "
             "Discrete actions R2D2 too.",
         ),
         ("A4C", "Unknown algorithm 'A4C'. Did you mean 'A3C'?"),

@@ -76,7 +76,7 @@ def test_policy_that_names_its_actions_is_refused(tmp_path, write_checkpoint):
     net = {**facts["nets"][0], "heads": [["mean", 1]]}
     named = {**facts, "nets": [net], "distribution": "deterministic"}
     path = write_checkpoint(tmp_path, 2, policies={"default_policy": named})
-    with pytest.raises(InputError, match="names one action of a Box outright.+Score it in its environment instead"):
+    with pytest.raises(InputError, match="its policy is deterministic over a Box.+Score it in its environment instead"):
         Candidate(path, EstimateOptions(("x.json",)))
 
 
@@ -142,9 +142,9 @@ NONE = {"per_step": {"mean": None}, "per_episode": {"mean": None}}
     [
         ({}, []),
         ({"effective_sample_size": 3.21}, ["as much as 3.2 of this policy's own"]),
-        ({"effective_sample_size": 0.0, "wis": NONE}, ["none of the recorded episodes could have been this policy's"]),
-        ({"is": NONE}, ["a plain estimate (IS) is no number any more"]),
-        ({"incomplete": 11}, ["11 more episodes are not there as a whole"]),
+        ({"effective_sample_size": 0.0, "wis": NONE}, ["this policy has probability 0 for every recorded episode"]),
+        ({"is": NONE}, ["the ordinary estimate (IS) overflows"]),
+        ({"incomplete": 11}, ["11 more episodes are incomplete"]),
         ({"without_logp": 1}, ["1 episodes without probabilities"]),
     ],
 )

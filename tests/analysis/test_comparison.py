@@ -69,7 +69,7 @@ def test_runs_without_a_score_are_told_with_a_way_out(make):
 def test_repeated_seeds_and_runs_that_go_on_are_told(make):
     told = compared([make(1.0, seed=1), make(2.0, seed=1, status={"state": "failed"})])
     assert told["notices"] == [
-        "SAC on Pendulum-v1: seed 1 is there more than once; these runs are no independent replicates.",
+        "SAC on Pendulum-v1: seed 1 occurs more than once; these runs are not independent replicates.",
         "SAC on Pendulum-v1: not finished: 00000002; their scores are those so far.",
     ]
 

@@ -15,6 +15,7 @@ class Env:
     action_space = SimpleNamespace(dtype=np.dtype(np.float32), shape=(1,))
     observation_space = SimpleNamespace(dtype=np.dtype(np.float32), shape=(2,))
     metadata = {}
+    spec = None
 
     def __init__(self, length=3, truncates=False):
         self.length, self.truncates, self.closed, self.rendered = length, truncates, False, 0

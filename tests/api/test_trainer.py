@@ -225,7 +225,7 @@ def test_stop_rule_closes_the_run(made):
     assert [trainer.train()["done"] for _ in range(2)] == [False, True]
     assert read(trainer.run_folder / "status.json")["text"] == "training_iteration 2 reached 2"
     assert trainer.save().endswith("checkpoint_000002")
-    with pytest.raises(errors.InputError, match=r"This run is over \(training_iteration 2 reached 2\). restore"):
+    with pytest.raises(errors.InputError, match=r"This run has ended \(training_iteration 2 reached 2\). restore"):
         trainer.train()
 
 
@@ -247,7 +247,7 @@ def test_error_of_the_run_is_raised_as_it_is_and_recorded(made):
             trainer.train()
     status = read(trainer.run_folder / "status.json")
     assert (status["state"], status["exit_code"]) == ("failed", 3)
-    with pytest.raises(errors.InputError, match="This run is over"):
+    with pytest.raises(errors.InputError, match="This run has ended"):
         trainer.train()
     trainer.stop()
 
@@ -367,7 +367,7 @@ def test_checkpoint_of_something_else_is_refused(made):
     with pytest.raises(errors.CheckpointError, match="its algorithm is 'ES', this run's is 'ARS'"):
         made("ARS", is_ars=True).restore(path)
     with pytest.raises(
-        errors.CheckpointError, match="other nets than this config's. The weights policy/dense_0/kernel"
+        errors.CheckpointError, match="its networks differ from those of this config. The weights policy/dense_0/kernel"
     ):
         made(config={"model": {"fcnet_hiddens": [5]}}).restore(path)
     with pytest.raises(errors.CheckpointError):

@@ -146,5 +146,7 @@ def test_mask_holds_for_every_action(made):
 
 @pytest.mark.parametrize("obs", [[1.0, 2.0], "here", None, {"a": 1}, np.zeros((4, 4))])
 def test_what_is_no_observation_is_refused(made, obs):
-    with pytest.raises(errors.InputError, match="is no observation of this environment, which gives Box"):
+    with pytest.raises(
+        errors.InputError, match="is not an observation of this environment, whose observations are Box"
+    ):
         made("PPO", "CartPole-v1").compute_action(obs)

@@ -1,4 +1,5 @@
 import json
+import os
 import struct
 import tracemalloc
 
@@ -7,6 +8,7 @@ import numpy as np
 import pytest
 import safetensors.numpy
 
+from drl_cli.checkpoints import arrays
 from drl_cli.checkpoints.arrays import read_arrays, write_arrays
 from drl_cli.checkpoints.files import hash_of
 from drl_cli.errors import CheckpointError
@@ -124,10 +126,17 @@ def entry(dtype="F32", shape=(2,), offsets=(0, 8)):
         ({"x": entry(shape=(1,), offsets=(4, 8))}, "overlap or leave a hole"),
         ({"x": entry(shape=(1,), offsets=(0, 4))}, "tensors take 4 bytes"),
         ({"x": {"dtype": "F32"}}, "entry is malformed"),
+        ({"x": ["dtype", "shape", "data_offsets"]}, "entry is malformed"),
+        ({"x": entry() | {"data_offsets": {"0": 0, "8": 8}}}, "offsets are malformed"),
+        ({"x": entry(offsets=(0, 8, 8))}, "offsets are malformed"),
+        ({"x": entry(offsets=(0,))}, "offsets are malformed"),
+        ({"x": entry(offsets=(0, "8"))}, "offsets are malformed"),
+        ({"x": entry(shape=(1,) * 17, offsets=(0, 4))}, "shape is malformed"),
+        ({"x": entry(shape=(2**48,), offsets=(0, 4 * 2**48))}, "shape is malformed"),
         ({"x": entry(), "__metadata__": []}, "metadata is malformed"),
         ({"x": entry(), "__metadata__": {"lz4": '{"z": {}}'}}, "LZ4 metadata"),
         ([], "not an object"),
-        (b'{"x": 1, "x": 2}', "appears twice"),
+        (b'{"x": 1, "y": 2, "y": 3}', "the key 'y' appears twice"),
         (b"[" * 100_000, "nested too deeply"),
         (b"\xff\xfe", "strict JSON"),
     ],
@@ -143,6 +152,56 @@ def test_arrays_header_longer_than_the_file_is_refused(tmp_path):
         read(tmp_path / "w.safetensors")
 
 
+@pytest.mark.parametrize("length", range(8))
+def test_header_is_padded_so_that_data_begin_at_a_multiple_of_eight(tmp_path, length):
+    write_arrays(tmp_path / "w.safetensors", {"x" * (length + 1): np.ones(2)})
+    (found,) = struct.unpack("<Q", (tmp_path / "w.safetensors").read_bytes()[:8])
+    assert found % 8 == 0 and (tmp_path / "w.safetensors").stat().st_size == 8 + found + 16
+
+
+def test_header_of_eight_mebibytes_is_the_longest_that_is_read(tmp_path):
+    for more, reason in ((0, "is not strict JSON"), (1, "claims a header of 8388609 bytes")):
+        (tmp_path / "w.safetensors").write_bytes(struct.pack("<Q", 8 * 2**20 + more))
+        os.truncate(tmp_path / "w.safetensors", 9 * 2**20)
+        with pytest.raises(CheckpointError, match=reason):
+            read(tmp_path / "w.safetensors")
+
+
+def test_header_that_fills_its_limit_is_written_and_a_longer_one_is_refused(tmp_path, monkeypatch):
+    write_arrays(tmp_path / "w.safetensors", {"x": np.ones(2)})
+    (length,) = struct.unpack("<Q", (tmp_path / "w.safetensors").read_bytes()[:8])
+    monkeypatch.setattr(arrays, "MAX_HEADER", length)
+    write_arrays(tmp_path / "full.safetensors", {"x": np.ones(2)})
+    assert read(tmp_path / "full.safetensors")["x"].tolist() == [1.0, 1.0]
+    with pytest.raises(ValueError, match=f"need a header of {length + 8} bytes \\({length} allowed\\)"):
+        write_arrays(tmp_path / "long.safetensors", {"x" * 9: np.ones(2)})
+
+
+@pytest.mark.parametrize("content", [b"", b"1234567", bytes(8)])
+def test_file_of_eight_bytes_or_fewer_is_no_safetensors_file(tmp_path, content):
+    (tmp_path / "w.safetensors").write_bytes(content)
+    with pytest.raises(CheckpointError, match="is not strict JSON" if len(content) == 8 else "is too short for"):
+        read(tmp_path / "w.safetensors")
+
+
+def test_listed_arrays_have_their_own_dtype_and_shape_and_the_bytes_that_they_take(tmp_path):
+    held = {"a": np.ones(3), "b": np.zeros((1000, 2), np.int32)}
+    for compress in (False, True):
+        path = tmp_path / f"{compress}.safetensors"
+        write_arrays(path, held, compress=compress)
+        found = arrays.listed(path, path.stat().st_size)
+        assert [(array.dtype, array.shape) for array in found.values()] == [("float64", (3,)), ("int32", (1000, 2))]
+        assert found["b"].size < 100 if compress else (found["a"].size, found["b"].size) == (24, 8000)
+
+
+def test_blocks_of_sixteen_mebibytes_are_read(tmp_path):
+    data = np.arange(200, dtype=np.int32)
+    block = lz4.block.compress(data.tobytes(), store_size=False)
+    packed = {"x": {"dtype": "I32", "shape": [200], "block": 2**24, "sizes": [len(block)]}}
+    header = {"x": entry("U8", (len(block),), (0, len(block))), "__metadata__": {"lz4": json.dumps(packed)}}
+    assert read(put(tmp_path / "w.safetensors", header, block))["x"].tolist() == data.tolist()
+
+
 @pytest.mark.parametrize(
     ("change", "reason"),
     [
@@ -150,7 +209,9 @@ def test_arrays_header_longer_than_the_file_is_refused(tmp_path):
         ({"shape": [4000]}, "claims more than it can hold|damaged|wrong length|do not fit"),
         ({"shape": [100]}, "damaged|wrong length"),
         ({"block": 0}, "do not fill"),
-        ({"block": 2**40}, "do not fill"),
+        ({"block": -1}, "do not fill"),
+        ({"block": 2**24 + 1}, "do not fill"),
+        ({"sizes": {}}, "do not fill"),
         ({"sizes": [1]}, "do not fill"),
         ({"dtype": "F64"}, "damaged|wrong length"),
         ({"more": 1}, "LZ4 entry is malformed"),

@@ -27,6 +27,8 @@ def rewritten(path, change):
         ("counters", {"training_iteration": "10"}, "a whole number"),
         ("counters", {"timesteps_total": 1.5}, "a whole number"),
         ("counters", {"training_iteration": True}, "a whole number"),
+        ("counters", {"training_iteration": -1}, "a whole number"),
+        ("counters", {"timesteps_total": 2**63}, "a whole number"),
         ("counters", {"time_total_s": None}, "a number"),
         ("score", {"episode_reward_mean": "12"}, "a number or null"),
         ("algorithm", ["SAC"], "a string"),
@@ -35,6 +37,8 @@ def rewritten(path, change):
         ("horizon", 0, "a whole number of 1 or more, or null"),
         ("spaces", {"obs": []}, "an object"),
         ("spaces", {"obs": {"shape": 3}}, "a list of whole numbers"),
+        ("spaces", {"obs": {"shape": [3, -1]}}, "a list of whole numbers"),
+        ("spaces", {"action": []}, "an object"),
         ("spaces", {"action": {"n": "2"}}, "a whole number"),
         ("config", "gamma: 0.9", "an object or null"),
         ("seed", "7", "a whole number or null"),
@@ -46,6 +50,13 @@ def test_fact_of_another_type_is_refused_by_its_name(tmp_path, name, value, take
         checkpoints.load(path)
     told = str(caught.value)
     assert told.startswith(f"{path}/manifest.json: facts: {name}") and told.endswith(f"; it takes {takes}")
+
+
+def test_least_and_largest_counters_are_read(tmp_path):
+    counters = {"training_iteration": 0, "timesteps_total": 2**63 - 1}
+    assert (
+        checkpoints.load(rewritten(save(tmp_path), lambda f: f.update(counters=counters))).facts["counters"] == counters
+    )
 
 
 def test_fact_that_is_missing_is_named_by_whoever_needs_it(tmp_path):

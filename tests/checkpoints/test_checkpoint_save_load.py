@@ -8,6 +8,7 @@ import pytest
 from checkpoint_maker import FACTS, read_everything, save
 
 from drl_cli import checkpoints
+from drl_cli.checkpoints import files
 from drl_cli.checkpoints.writer import commit_text
 from drl_cli.errors import CheckpointError
 from drl_cli.runs import retention
@@ -53,10 +54,35 @@ def test_writer_temporary_folder_is_private(tmp_path):
         assert writer.folder.stat().st_mode & 0o777 == 0o700
 
 
+def test_commit_gives_the_folder_the_mode_that_the_umask_leaves(tmp_path):
+    before = os.umask(0o027)
+    try:
+        assert save(tmp_path).stat().st_mode & 0o777 == 0o750
+        assert os.umask(0o027) == 0o027  # asked for by setting it, and put back
+    finally:
+        os.umask(before)
+
+
+def test_commit_of_a_manifest_that_fills_its_limit_is_read_and_of_a_longer_one_refused(tmp_path):
+    size = (save(tmp_path, facts={"x": ""}) / "manifest.json").stat().st_size
+    full = save(tmp_path, facts={"x": "x" * (1_000_000 - size)})
+    assert (full / "manifest.json").stat().st_size == 1_000_000 and checkpoints.load(full).number == 10
+    with pytest.raises(ValueError, match=r"the manifest would have 1000001 bytes \(1000000 allowed\)"):
+        save(tmp_path, facts={"x": "x" * (1_000_001 - size)})
+
+
 def test_commit_of_a_file_that_does_not_belong_is_refused(tmp_path):
     with checkpoints.Writer(tmp_path, 3) as writer:
         (writer.folder / "params.pkl").write_bytes(b"")
         with pytest.raises(ValueError, match="params.pkl is not a file"):
+            writer.commit({})
+
+
+def test_commit_of_a_link_is_refused(tmp_path):
+    (tmp_path / "elsewhere.json").write_bytes(b"{}")
+    with checkpoints.Writer(tmp_path, 3) as writer:
+        (writer.folder / "state.json").symlink_to(tmp_path / "elsewhere.json")
+        with pytest.raises(OSError, match="symbolic links"):
             writer.commit({})
 
 
@@ -78,6 +104,34 @@ def test_json_stores_numpy_scalars_and_refuses_objects(tmp_path):
     assert json.loads((tmp_path / "state.json").read_text()) == {"a": 0.5, "b": 3, "c": True}
     with pytest.raises(TypeError, match="a set cannot be stored"):
         checkpoints.write_json(tmp_path / "other.json", {"a": {1}})
+
+
+def test_json_is_sorted_indented_ascii_with_an_end_of_line(tmp_path):
+    checkpoints.write_json(tmp_path / "state.json", {"b": [1, "é"], "a": {}})
+    assert (tmp_path / "state.json").read_bytes() == b'{\n "a": {},\n "b": [\n  1,\n  "\\u00e9"\n ]\n}\n'
+
+
+def test_json_that_fills_its_limit_is_read_and_a_byte_more_is_refused(tmp_path, monkeypatch):
+    with checkpoints.Writer(tmp_path, 1) as writer:
+        (writer.folder / "state.json").write_bytes(b"[1, 2]")
+        found = checkpoints.load(writer.commit({}))
+    monkeypatch.setattr(files, "MAX_JSON", 6)
+    assert found.json("state") == [1, 2]
+    monkeypatch.setattr(files, "MAX_JSON", 5)
+    with pytest.raises(CheckpointError, match="has 6 bytes, more than the 5 that are allowed"):
+        found.json("state")
+
+
+def test_checkpoint_of_iteration_zero_is_read(tmp_path):
+    assert checkpoints.load(save(tmp_path, 0)).number == 0
+
+
+def test_empty_file_is_refused_when_it_is_read(tmp_path):
+    with checkpoints.Writer(tmp_path, 1) as writer:
+        (writer.folder / "state.json").write_bytes(b"")
+        found = checkpoints.load(writer.commit({}))
+    with pytest.raises(CheckpointError, match=r"state\.json: is not strict JSON"):
+        found.json("state")
 
 
 def test_arrays_finite_refuses_nan_and_names_the_array(tmp_path):
@@ -131,6 +185,9 @@ def test_load_of_a_manifest_that_names_other_files_is_refused(tmp_path, name):
         {"number": 1.5},
         {"optional": ["weights"]},
         {"files": {"state.json": {"size": "1", "sha256": "", "part": "state"}}},
+        {"files": {"state.json": {"size": -1, "sha256": "", "part": "state"}}},
+        {"files": {"state.json": {"size": 1, "sha256": 0, "part": "state"}}},
+        {"files": {"state.json": {"size": 1, "sha256": "", "part": "state", "more": 1}}},
         {"files": {"state.json": {"size": 1, "sha256": "", "part": "replay"}}},
         {"files": {"state.json": []}},
         {"more": 1},
@@ -156,7 +213,7 @@ def test_load_of_a_manifest_that_is_not_strict_json_is_refused(tmp_path, text):
 
 def test_load_of_a_pickled_checkpoint_explains_the_refusal(tmp_path):
     (tmp_path / "checkpoint-10").write_bytes(b"\x80\x04.")
-    with pytest.raises(CheckpointError, match="pickled data as RLlib wrote it"):
+    with pytest.raises(CheckpointError, match="RLlib's pickled data"):
         checkpoints.load(tmp_path)
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from drl_cli.checks import doctor, leftovers, library_probes, machine_probes, package_versions
+from drl_cli.checks import doctor, library_probes, machine_probes, package_versions
 from drl_cli.checks.findings import Finding
 from drl_cli.runtime import machine
 
@@ -126,21 +126,23 @@ def test_daemons_of_ray_without_a_parent_are_told(tmp_path):
     process(tmp_path, 11, ["/x/gcs_server"], 1)
     process(tmp_path, 12, ["/x/raylet"], 500)
     process(tmp_path, 13, ["vim", "raylet"], 1)
-    found = leftovers.processes(tmp_path, os.getuid())
+    found = machine_probes.processes(tmp_path, os.getuid())
     assert (found.state, found.mend) == ("warn", "kill 10 11")
 
 
 def test_daemons_of_runs_that_go_on_are_none_left_over(tmp_path):
     process(tmp_path, 12, ["/x/raylet"], 500)
-    assert leftovers.processes(tmp_path, os.getuid()) == Finding("Ray's processes", "ok", "1 running, of active runs")
+    assert machine_probes.processes(tmp_path, os.getuid()) == Finding(
+        "Ray's processes", "ok", "1 running, of active runs"
+    )
 
 
 def test_large_sessions_are_told(tmp_path, monkeypatch):
     (tmp_path / "a").mkdir()
     (tmp_path / "a" / "log").write_bytes(b"x" * 1000)
-    monkeypatch.setattr(leftovers, "MANY_BYTES", 900)
-    assert leftovers.sessions([tmp_path]).mend == f"rm -r {tmp_path}/*"
-    assert leftovers.sessions([tmp_path / "none"]).state == "ok"
+    monkeypatch.setattr(machine_probes, "MANY_BYTES", 900)
+    assert machine_probes.sessions([tmp_path]).mend == f"rm -r {tmp_path}/*"
+    assert machine_probes.sessions([tmp_path / "none"]).state == "ok"
 
 
 def test_probe_that_breaks_is_a_finding_and_the_others_go_on():

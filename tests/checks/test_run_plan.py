@@ -190,7 +190,7 @@ def test_probe_that_is_too_slow_says_nothing_about_whether_the_run_fits(roomy, t
     monkeypatch.setattr(run_time, "PROBE_LIMIT_S", 0.2)
     told = run_plan.plan(made(tmp_path))
     assert told["fits"] and told["probe"] is told["time"] is None
-    assert states(told)["time"] == "warn" and "a probe of 0 s had not learnt" in told["findings"][-1]["text"]
+    assert states(told)["time"] == "warn" and "a probe of 0 s did not complete" in told["findings"][-1]["text"]
 
 
 def searched(tmp_path, *words, samples=1, **flags):

@@ -106,7 +106,7 @@ def test_commands_below_a_command_have_sections_of_their_own(write, monkeypatch,
     write("local-dir: /a b\nruns:\n  limit: 3\n  rm: {keep-best: 2}\n")
     monkeypatch.setenv("DRL_RUNS_RM_OLDER_THAN", "7d")
     runs, table = load(cli.COMMANDS["runs"][0]), cli.COMMANDS
-    assert preferences.of(runs, ["runs"], table) == {"local_dirs": ["/a b"], "limit": 3}
+    assert preferences.of(runs, ["runs"], table, runs.table) == {"local_dirs": ["/a b"], "limit": 3}
     below = preferences.of(load(runs.table["rm"][0]), ["runs", "rm"], table)
     assert (below["keep_best"], below["local_dirs"]) == (2, ["/a b"]) and len(below) == 3
     path = write("runs: {mr: {keep-best: 2}}")

@@ -57,7 +57,7 @@ def test_value_that_asks_for_what_is_done_anyway_is_accepted(capsys):
 def test_other_framework_as_a_flag_is_answered_as_the_key_is(typed, capsys):
     assert cli.main(["train", *typed.split()]) == 2
     said = capsys.readouterr().err.splitlines()
-    assert said[0] == f"{typed.split()[-1 if 'trace' in typed else 0]}: changes nothing: {GRAPHS}." or "trace" in typed
+    assert said[0] == f"{typed.split()[-1 if 'trace' in typed else 0]}: has no effect: {GRAPHS}." or "trace" in typed
     assert "Error: 2 problems in the command:" in said  # nothing is wrong but that run and env are missing
 
 
@@ -68,7 +68,7 @@ def test_command_for_playing_is_shown_whole(capsys):
 
 def test_train_file_is_read_as_config_file(capsys):
     assert cli.main(["train", "file", "no-such-thing"]) == 2
-    assert capsys.readouterr().err.startswith("Error: no-such-thing: no file, and no tuned file of that name")
+    assert capsys.readouterr().err.startswith("Error: no-such-thing: neither a file nor the name of a tuned file")
 
 
 def test_example_get_shows_an_example(capsys):

@@ -235,5 +235,5 @@ def test_rm_refuses_a_running_run_by_name_and_spares_it_in_a_filter(results, cap
 def test_rm_refuses_a_run_outside_of_the_results(results, capsys, tmp_path):
     path = write_run(tmp_path / "elsewhere", 5)
     err = drl(capsys, "runs", "rm", path, "--yes", code=2).err
-    assert "lies outside of the results" in err and "--local-dir" in err
+    assert "is outside the results" in err and "--local-dir" in err
     assert path.is_dir()

@@ -95,8 +95,8 @@ def message(mapping, where="--config", name="SAC"):
         ({"stepsize": 0.3}, "stepsize: a key of ES, not of SAC (--config)."),
         (
             {"multiagent": {"policies": {"first": {}}}},
-            "multiagent: not supported: one policy acts in an environment here; several need a function that maps agents "
-            "to them (--config).",
+            "multiagent: not supported: drl trains one policy per environment; several would need a function that maps "
+            "agents to policies (--config).",
         ),
         ({"Q_model": {"use_lstm": True}}, "Q_model.use_lstm: not supported yet (--config)."),
         ({"Q_model": {"dim": 8}}, "Q_model.dim: unknown key (--config). It belongs in model.dim."),
@@ -111,7 +111,7 @@ def message(mapping, where="--config", name="SAC"):
         ),
         (
             {"evaluation_config": {"env_task_fn": 1}},
-            "evaluation_config.env_task_fn: not supported: a Python object, which a config of plain data cannot hold "
+            "evaluation_config.env_task_fn: not supported: a Python object, which a plain-data config cannot contain "
             "(--config).",
         ),
     ],
@@ -127,9 +127,9 @@ def test_problem_names_key_value_allowed_and_nearest(mapping, text):
         (
             "DQN",
             {"twin_q": True},
-            f"twin_q: a key of {owners('twin_q')}, not of DQN: its double learning is double_q (--config).",
+            f"twin_q: a key of {owners('twin_q')}, not of DQN: the equivalent key is double_q (--config).",
         ),
-        ("ES", {"lr": 0.1}, f"lr: a key of {owners('lr')}, not of ES: Adam's step size is stepsize (--config)."),
+        ("ES", {"lr": 0.1}, f"lr: a key of {owners('lr')}, not of ES: the learning rate is stepsize (--config)."),
         (
             "DQN",
             {"critic_lr": 0.1},

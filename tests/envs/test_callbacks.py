@@ -53,7 +53,7 @@ def test_a_class_is_found_under_its_name_and_a_name_is_left_as_it_is():
 
 @pytest.mark.parametrize("thing", [dict, Noting(), "noting"])
 def test_what_is_no_subclass_is_refused(thing):
-    with pytest.raises(InputError, match="is no subclass of drl_cli.Callbacks"):
+    with pytest.raises(InputError, match="is not a subclass of drl_cli.Callbacks"):
         register_callbacks("thing", thing)
 
 
@@ -130,5 +130,5 @@ def test_state_must_be_plain_data():
 
 
 def test_a_result_keeps_what_it_had():
-    with pytest.raises(PluginFailed, match="'Unkept': on_train_result took date out of the result"):
+    with pytest.raises(PluginFailed, match="'Unkept': on_train_result removed date from the result"):
         hooks(Unkept).train_result({"date": "today", "pid": 3})

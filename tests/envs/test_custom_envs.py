@@ -54,7 +54,7 @@ def test_creator_of_one_mapping_gets_env_config_as_rllib_hands_it_over(creator):
 
 def test_creator_without_arguments_is_called_without():
     register_env("told", lambda: Told(3))
-    with pytest.raises(EnvError, match="env_config.length: told takes no such argument. Leave it out."):
+    with pytest.raises(EnvError, match="env_config.length: told has no such argument. Omit it."):
         made("told", {"length": 4})
 
 
@@ -91,7 +91,7 @@ def test_same_name_again_replaces_the_creator_without_a_warning(recwarn):
         ("a:told", Told, {}, "'a:told' is no name for an environment"),
         ("", Told, {}, "'' is no name for an environment"),
         (7, Told, {}, "'7' is no name for an environment"),
-        ("told", "Told", {}, "told: 'Told' cannot be called; give a class or a function."),
+        ("told", "Told", {}, "told: 'Told' is not callable; pass a class or a function."),
         ("told", Told, {"max_steps": 3}, "unknown keyword 'max_steps'. Did you mean 'max_episode_steps'?"),
     ],
 )
@@ -105,7 +105,7 @@ def test_what_cannot_be_registered_is_refused(name, creator, spec, text):
 
 def test_what_is_no_environment_is_said_with_its_name():
     register_env("told", lambda: 3)
-    with pytest.raises(EnvError, match="told made int, which is no gymnasium.Env"):
+    with pytest.raises(EnvError, match="told made int, which is not a gymnasium.Env"):
         made("told", {})
 
 

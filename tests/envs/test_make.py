@@ -185,9 +185,9 @@ INTERFACE = (
         ("old step", f"Crooked-v3: step does not return five values; {INTERFACE}"),
         ("shape", "Crooked-v3: reset returned an observation of shape (3,); its space says (2,)."),
         ("nan", "Crooked-v3: reset returned an observation whose element 1 is nan."),
-        ("words", "Crooked-v3: reset returned an observation that is no array of numbers."),
+        ("words", "Crooked-v3: reset returned an observation that is not an array of numbers."),
         ("reward nan", "Crooked-v3: step returned the reward nan; one finite number is needed."),
-        ("reward word", "Crooked-v3: step returned the reward 'much', which is no number."),
+        ("reward word", "Crooked-v3: step returned the reward 'much', which is not a number."),
         ("reward pair", "Crooked-v3: step returned the reward [1.0, 2.0]; one finite number is needed."),
         ("done is int", "Crooked-v3: step returned 0 as terminated, which must be True or False; "),
         ("info is list", "Crooked-v3: step returned a tuple of 5; "),
@@ -217,7 +217,7 @@ def test_sound_environment_passes():
         ("whole", "its actions are whole numbers (int32)."),
         (
             "multi",
-            "its actions are MultiDiscrete([2 3]). No algorithm here takes such actions; make them one Discrete or one",
+            "its actions are MultiDiscrete([2 3]). No algorithm supports such actions; convert them to one Discrete or one",
         ),
         ("image", "its observations are images of shape (32, 32, 3). Algorithms for images: DQN."),
     ],
@@ -234,9 +234,9 @@ def test_space_that_does_not_fit_is_refused_with_what_would(name, text):
     [
         ("lie", "reset returned the observation array([0., 0.], dtype=float32); its space says Discrete(5)."),
         ("wrongtype", "reset returned an observation of float64; its space says uint8."),
-        ("sequence", "its observations are Sequence(Discrete(3), stack=False), which cannot be flattened."),
+        ("sequence", "its observations are Sequence(Discrete(3), stack=False), which drl cannot flatten."),
         ("empty", "its observations are empty, of shape (0,)."),
-        ("dictaction", "its actions are Dict('a': Discrete(2)). No algorithm here takes such actions;"),
+        ("dictaction", "its actions are Dict('a': Discrete(2)). No algorithm supports such actions;"),
         ("box", "DQN needs a Discrete action space; its actions are a Box of [3]. Algorithms for such actions: TD3."),
     ],
 )
@@ -267,7 +267,7 @@ def test_atari_game_without_ale_py_is_refused_with_the_extra(monkeypatch):
 @pytest.mark.parametrize(
     ("env_id", "env_config", "text"),
     [
-        ("Pendulum-v1", {"gg": 1}, "env_config.gg: Pendulum-v1 takes no such argument. Leave it out."),
+        ("Pendulum-v1", {"gg": 1}, "env_config.gg: Pendulum-v1 has no such argument. Omit it."),
         ("Pendulum-v1", {"id": "x"}, "Pendulum-v1 cannot be made with env_config {'id': 'x'}: TypeError"),
     ],
 )

@@ -186,8 +186,8 @@ def test_resizing_averages_over_pixels():
     ("name", "plan", "text"),
     [
         ("float", {"dim": 16}, "Odd-float-v0: model.dim and model.grayscale are for images of bytes from 0 to 255"),
-        ("four", {"grayscale": True}, "model.grayscale is for images of three colours"),
-        ("number", {"dim": 8}, "model.dim, grayscale and framestack are for images; its observations are Discrete(5)."),
+        ("four", {"grayscale": True}, "model.grayscale is for images with three colours"),
+        ("number", {"dim": 8}, "model.dim, grayscale and framestack are for images; the observations are Discrete(5)."),
         ("double", {"frames": 4}, "model.dim, grayscale and framestack are for images"),
     ],
 )

@@ -88,7 +88,7 @@ def test_films_that_fail_are_said_once_and_end(tmp_path):
     (tmp_path / "file").write_text("")
     batch = filmed(tmp_path / "file", 9)
     assert len(batch.notes) == 1
-    assert batch.notes[0].startswith(f"record_env: no more films of this run: videos cannot be written to {tmp_path}")
+    assert batch.notes[0].startswith(f"record_env: no more videos of this run: videos cannot be written to {tmp_path}")
 
 
 def test_resumed_run_films_no_episode_that_it_replays(tmp_path):
@@ -126,6 +126,6 @@ def test_what_cannot_be_shown_is_told(monkeypatch):
     assert render.misfits(config(), "Drawn-v0") == []
     assert render.misfits(config(record_env=True), "Drawn-v0") == []
     assert render.misfits(config(render_env=True), "Drawn-v0") == [
-        "render_env: Drawn-v0 cannot be drawn as human; it has: rgb_array. Leave the key out.",
-        "render_env: no display (neither DISPLAY nor WAYLAND_DISPLAY is set). Use record_env for films.",
+        "render_env: Drawn-v0 cannot be rendered as human; it supports: rgb_array. Omit the key.",
+        "render_env: no display (neither DISPLAY nor WAYLAND_DISPLAY is set). Use record_env for videos.",
     ]

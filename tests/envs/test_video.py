@@ -88,7 +88,7 @@ def test_what_is_no_image_is_refused(tmp_path, wrong):
 def test_changing_size_is_refused(tmp_path):
     video = Video(tmp_path / "a.mp4", 30)
     video.add(frame(64, 64, 9))
-    with pytest.raises(EnvError, match=r"changed its size from \(64, 64\) to \(32, 64\)"):
+    with pytest.raises(EnvError, match=r"the size of the rendered image changed from \(64, 64\) to \(32, 64\)"):
         video.add(frame(32, 64, 9))
     video.abort()
 

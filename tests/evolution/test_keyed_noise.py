@@ -118,7 +118,7 @@ def test_table_that_finds_no_room_says_so_and_leaves_nothing(tmp_path, monkeypat
 
     monkeypatch.setattr(noise_table.os, "posix_fallocate", full)
     with pytest.raises(
-        ResourcesExhausted, match="noise table of 4 MiB cannot be kept in .*: No space left on device. Lower"
+        ResourcesExhausted, match="noise table of 4 MiB cannot be stored in .*: No space left on device. Lower"
     ):
         noise_table.SharedTable(7, 2**20, tmp_path)
     assert _tables(tmp_path) == []

@@ -58,21 +58,21 @@ def test_defaults_hold_together():
     ("name", "keys", "message"),
     [
         ("ARS", {"rollouts_used": 9, "num_rollouts": 8}, "rollouts_used: 9 is more than num_rollouts 8"),
-        ("ES", {"num_gpus": 1}, "num_gpus: 1: a step is a sum of a few vectors, in NumPy"),
-        ("ES", {"xla": True}, "xla: it is for algorithms that learn with TensorFlow"),
+        ("ES", {"num_gpus": 1}, "num_gpus: 1: an update is a sum of a few vectors in NumPy"),
+        ("ES", {"xla": True}, "xla: it is for algorithms that use TensorFlow"),
         ("ARS", {"tf_session_args": {"intra_op_parallelism_threads": 2}}, "tf_session_args: it is for algorithms"),
-        ("ES", {"reward_scaling": True}, "reward_scaling: true changes no order of returns"),
+        ("ES", {"reward_scaling": True}, "reward_scaling: scaling rewards changes neither the order of returns"),
         ("ES", {"learner_actor": True, "num_workers": 0}, "learner_actor: true needs num_workers 1 or more"),
-        ("ES", {"sgd_stepsize": 0.1}, "sgd_stepsize: a key of ARS, not of ES: Adam's step size is stepsize"),
-        ("ARS", {"lr": 0.1}, "not of ARS: the step size is sgd_stepsize"),
+        ("ES", {"sgd_stepsize": 0.1}, "sgd_stepsize: a key of ARS, not of ES: the learning rate is stepsize"),
+        ("ARS", {"lr": 0.1}, "not of ARS: the learning rate is sgd_stepsize"),
         (
             "ARS",
             {"episodes_per_batch": 9},
             "a key of ES, not of ARS: num_rollouts counts directions of two episodes each",
         ),
         ("ARS", {"noise_stdev": 0}, "noise_stdev"),
-        ("ES", {"batch_mode": "whole"}, "not of ES: its episodes are always played to their end, as with"),
-        ("ARS", {"exploration_config": {"type": "Random"}}, "what it tries are perturbed weights"),
+        ("ES", {"batch_mode": "whole"}, "not of ES: its episodes are always complete, as with"),
+        ("ARS", {"exploration_config": {"type": "Random"}}, "it explores by perturbing weights"),
     ],
 )
 def test_what_does_not_fit_is_refused(name, keys, message):

@@ -89,7 +89,7 @@ def test_long_parts_are_looked_at_in_blocks(monkeypatch):
 def test_policy_that_names_its_box_actions_is_refused():
     net = NetSpec("policy", (("obs", 3),), (), (("mean", 1),))
     named = NumpyPolicy(PolicySpec((net,), "deterministic", (3,), ActionSpec((-1.0,), (1.0,))))
-    assert refusal(named).startswith("its policy names one action of a Box outright")
+    assert refusal(named).startswith("its policy is deterministic over a Box")
     assert refusal(NumpyPolicy(made("gaussian")[0])) is None
 
 

@@ -93,10 +93,13 @@ def test_episodes_without_probabilities_are_left_out_and_counted():
 @pytest.mark.parametrize(
     ("pieces", "text"),
     [
-        ([_piece(3, logp=None, source="x/a.json:12")], r"^x/a.json:12: how likely these actions were is not recorded"),
-        ([_piece(3, ended=False)], r"^no recorded episode is there from its beginning to its end"),
-        ([_piece(3, logp=np.zeros(3, np.float32))] * 2, r"^every recorded action has the probability 1"),
-        ([], r"^no recorded episode is there"),
+        (
+            [_piece(3, logp=None, source="x/a.json:12")],
+            r"^x/a.json:12: the probabilities of these actions were not recorded",
+        ),
+        ([_piece(3, ended=False)], r"^no recorded episode is complete"),
+        ([_piece(3, logp=np.zeros(3, np.float32))] * 2, r"^every recorded action has probability 1"),
+        ([], r"^no recorded episode is complete"),
     ],
 )
 def test_what_nothing_can_be_estimated_from_is_refused(pieces, text):

@@ -30,5 +30,7 @@ def test_run_with_the_common_config_can_start(name, pasted, tmp_path):
 @pytest.mark.parametrize("name", FROM_FILES)
 def test_algorithm_that_learns_from_files_asks_for_them_and_nothing_else(name, pasted):
     env = "CartPole-v1" if "Discrete" in table.find(name).actions else "Pendulum-v1"
-    with pytest.raises(ConfigError, match=f"^{name} learns from recorded steps, and input is sampler .*Give it files"):
+    with pytest.raises(
+        ConfigError, match=f"^{name} learns from recorded experience, and input is sampler .*Give it files"
+    ):
         spec.from_flags({"run": name, "env": env, "config": pasted})

@@ -18,7 +18,7 @@ def test_files_with_probabilities_and_a_policy_that_draws_are_taken(tmp_path):
 
 def test_policy_that_names_its_actions_is_refused(tmp_path):
     with pytest.raises(
-        ConfigError, match="^input_evaluation: wis is not for TD3 here: its policy names one action of a Box"
+        ConfigError, match="^input_evaluation: wis is not for TD3 here: its policy is deterministic over a Box"
     ):
         spec.from_flags(_flags("TD3", write_uniform(tmp_path / "a.json")))
 

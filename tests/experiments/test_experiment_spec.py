@@ -238,7 +238,7 @@ def test_everything_wrong_with_a_file_is_told_together(write):
             {"run": "SACC", "env": "Pendulum-v1"},
             "Unknown algorithm 'SACC'. Did you mean 'SAC'? One that a module registers",
         ),
-        ({"run": "CRR", "env": "Pendulum-v1"}, "CRR does not run here: another way to learn from recorded experience"),
+        ({"run": "CRR", "env": "Pendulum-v1"}, "CRR does not run here: another offline algorithm"),
         ({**PENDULUM, "set": ["num_atoms=51"]}, "num_atoms: a key of DQN, SimpleQ, APEX, not of SAC (-s)."),
         ({"run": "SAC", "env": "Pendulum-v0", "strict_env": True}, "Pendulum-v0 is retired"),
         ({**PENDULUM, "config": "num_workers=4"}, "--config: 'num_workers=4' is not an object."),
@@ -254,7 +254,7 @@ def test_everything_wrong_with_a_file_is_told_together(write):
         ({**PENDULUM, "experiment_name": "_a"}, "'_a' is no name for an experiment"),
         (
             {**PENDULUM, "ray_address": "auto", "ray_num_cpus": 2},
-            "--ray-num-cpus starts a Ray, --ray-address joins one",
+            "--ray-num-cpus starts a Ray instance, --ray-address joins",
         ),
         ({**PENDULUM, "ray_num_cpus": -2}, "--ray-num-cpus: -2 is not a number ≥ 0."),
         (
@@ -350,7 +350,7 @@ def test_shipped_file_is_found_by_name(tmp_path, monkeypatch, write):
     monkeypatch.setattr(tuned_files, "shipped_folder", lambda: tmp_path)
     assert str(experiment_files.find("lunar-sac")) == str(experiment_files.find("lunar-sac.yaml")) == path
     assert message(experiment_files.find, "lunar-sca") == (
-        "lunar-sca: no file, and no tuned file of that name comes with drl. Did you mean 'lunar-sac'?"
+        "lunar-sca: neither a file nor the name of a tuned file. Did you mean 'lunar-sac'?"
     )
     assert message(experiment_files.find, "./nowhere.yaml") == (
         "./nowhere.yaml: there is no such file. drl example list shows the tuned files."
@@ -358,7 +358,7 @@ def test_shipped_file_is_found_by_name(tmp_path, monkeypatch, write):
 
 
 def test_file_and_resume_exclude_each_other(write):
-    assert message(spec.from_file, write(FILE), {"resume": True}).startswith("--resume goes on with a run")
+    assert message(spec.from_file, write(FILE), {"resume": True}).startswith("--resume continues an existing run")
 
 
 RECORDED = {
@@ -420,7 +420,7 @@ def test_secret_that_was_not_recorded_is_asked_for_again(write):
     recorded = {**RECORDED, "config": {**RECORDED["config"], "env_config": {"api_token": "***"}}}
     (folder / "params.json").write_text(json.dumps(recorded))
     assert message(spec.from_flags, {"resume": str(folder)}) == (
-        f"env_config: a secret in it was not recorded ({folder}/params.json:1). Type it again: -s env_config.KEY=VALUE"
+        f"env_config: a secret value was not recorded ({folder}/params.json:1). Type it again: -s env_config.KEY=VALUE"
     )
     flags = {"resume": str(folder), "set": ["env_config.api_token=abc", "gamma=0.5"]}
     assert message(spec.from_flags, flags).startswith("gamma: the run has 0.9, 0.5 is given")  # the token is accepted

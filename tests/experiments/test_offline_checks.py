@@ -22,7 +22,7 @@ def refused(kind, run, *settings, **more):
 @pytest.mark.parametrize("run", ["MARWIL", "BC"])
 def test_algorithm_that_only_learns_from_files_wants_some(run):
     assert refused(ConfigError, run) == (
-        f"{run} learns from recorded steps, and input is sampler (the command). Give it files: --config "
+        f"{run} learns from recorded experience, and input is sampler (the command). Give it files: --config "
         '\'{"input": "PATH"}\'; record them with output in another run.'
     )
 
@@ -51,8 +51,8 @@ def test_files_of_another_environment_are_refused(tmp_path):
 def test_rule_on_episodes_that_nobody_plays_is_refused(tmp_path):
     path = random_set(tmp_path / "a.json", "CartPole-v1")
     assert refused(ConfigError, "BC", f"input={path}", stop=["episode_reward_mean=150"]) == (
-        "stop: episode_reward_mean never comes: files are read, and no episodes are played (--stop). Write "
-        "evaluation/episode_reward_mean."
+        "stop: episode_reward_mean is never reported: the steps come from files, and no training episodes are played (--stop). "
+        "Write evaluation/episode_reward_mean."
     )
     made = spec.from_flags(CART | {"run": "DQN", "config": f'{{"input": {{"sampler": 0.5, "{path}": 0.5}}}}',
                                    "stop": ["episode_reward_mean=150"]})  # fmt: skip

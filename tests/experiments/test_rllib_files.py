@@ -50,7 +50,7 @@ def test_old_environments_run_as_their_current_version():
 
 def test_framework_is_said_once_and_changes_nothing():
     _, told = read("sac.yaml")
-    assert [text for text in told if text.startswith('framework "torch" changes nothing: drl is graphs only')]
+    assert [text for text in told if text.startswith('framework "torch" has no effect: drl always uses')]
 
 
 def test_keys_that_were_refused_before_are_honoured():
@@ -59,7 +59,7 @@ def test_keys_that_were_refused_before_are_honoured():
     assert (config.no_done_at_end, config.soft_horizon, config.evaluation_duration_unit) == (True, True, "timesteps")
     assert (config.evaluation_num_episodes, config.evaluation_parallel_to_training) == (400, False)
     assert specs["pendulum-sac-tf"].stop["episode_reward_mean"] == -400  # of pass_criteria
-    assert 'frameworks ["tf", "tf2", "torch"] changes nothing: ' in " ".join(told)
+    assert 'frameworks ["tf", "tf2", "torch"] has no effect: ' in " ".join(told)
     assert read("pg.yaml")[0]["cartpole-crashing-pg"].config.ignore_worker_failures is True
     assert read("dqn.yaml")[0]["cartpole-dqn-tuned-by-old-names"].config.record_env is True
 

@@ -8,6 +8,7 @@ import pytest
 from experiment_fakes import Config, Spec, StopRequest, left, trainer
 
 from drl_cli import checkpoints, plugins
+from drl_cli.algorithms.sac import SACConfig
 from drl_cli.errors import CheckpointError, ConfigError, Diverged, EnvError, Overdue, RunFolderError
 from drl_cli.experiments import run as driving
 from drl_cli.runs import find, loggers, retention, run_folder
@@ -426,7 +427,7 @@ def test_resume_without_a_name_takes_the_newest_run_that_can_go_on(tmp_path):
     older = interrupted(spec, {})
     drive(spec, trainer(start_error=Diverged("x")))  # newer, failed before its first checkpoint
     assert drive(dataclasses.replace(spec, resume=unfinished(tmp_path))).run_folder == older.run_folder
-    with pytest.raises(RunFolderError, match="failed, without a checkpoint to go on from") as caught:
+    with pytest.raises(RunFolderError, match="failed, without a checkpoint to continue from") as caught:
         drive(dataclasses.replace(spec, resume=unfinished(tmp_path)))
     assert "drl train --resume ID --stop FIELD=N" in str(caught.value)
 
@@ -479,7 +480,8 @@ def test_resume_skips_a_damaged_checkpoint_and_tells_what_is_lost(tmp_path, hear
 
 
 def test_resume_beyond_which_lies_the_best_never_overwrites_it_with_a_worse_one(tmp_path):
-    spec = Spec(tmp_path, checkpoint_freq=2, stop={"training_iteration": 8})
+    config = SACConfig(evaluation_interval=1, num_workers=0, store_buffer_in_checkpoints=True)
+    spec = Spec(tmp_path, config, checkpoint_freq=2, stop={"training_iteration": 8})
     first = interrupted(spec, {2: {"evaluation": 1.0}}, at=2)
     assert first.best.name == "checkpoint_000002"
     with checkpoints.Writer(first.run_folder, 4) as writer:  # the best of iteration 4, whose whole twin was never saved

@@ -234,7 +234,7 @@ def test_tpe_keeps_the_ranges_and_refuses_what_it_cannot_choose():
     assert found.data["samplers"] == {"lr": ["loguniform", [1e-5, 1e-2]]}
     assert "lr is a grid, which tries all values" in refusal({"set": ["lr={grid_search: [0.1, 0.2]}"]}, wishes)
     assert "no value to search over" in refusal({}, wishes)
-    assert "lr: normal values are not among" in refusal({"set": ["lr={randn: [0.01, 0.001]}"]}, wishes)
+    assert "lr: it does not support normal" in refusal({"set": ["lr={randn: [0.01, 0.001]}"]}, wishes)
     assert "how many trials?" in refusal({"set": ["lr={uniform: [0.1, 0.2]}"]}, {"search": "tpe"})
 
 
@@ -279,7 +279,7 @@ def test_trial_reserves_the_cpus_of_its_driver_and_the_memory_of_its_workers():
 
 def test_local_mode_is_refused_for_a_search():
     assert refusal({"local_mode": True}, {"num_samples": 2}).startswith(
-        "--local-mode: the trials of a search are processes"
+        "--local-mode: the trials of a search are separate processes"
     )
 
 

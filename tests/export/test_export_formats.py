@@ -158,8 +158,8 @@ def test_export_that_does_something_else_is_refused_and_leaves_nothing(name, wro
     [
         ("onnx", "policy", "give a file of onnx a name that ends in .onnx"),
         ("tflite", "policy.onnx", "give a file of tflite a name that ends in .tflite"),
-        ("savedmodel", "there", "there is something already, and nothing is overwritten"),
-        ("onnx", "other.onnx", r"other.onnx.json: there is something already"),
+        ("savedmodel", "there", "it already exists, and nothing is overwritten"),
+        ("onnx", "other.onnx", r"other.onnx.json: it already exists"),
         ("savedmodel", "nowhere/policy", "there is no such folder"),
     ],
 )

@@ -136,7 +136,7 @@ def test_damaged_description_is_refused(custom):
 
 @pytest.mark.parametrize("thing", [3, lambda shape: None, dict, own_models.QuickTangent((3,))])
 def test_only_a_class_with_a_graph_is_registered(thing):
-    with pytest.raises(InputError, match=r"register_model\('x'\): a model is a class with a method graph"):
+    with pytest.raises(InputError, match=r"register_model\('x'\): a model must be a class with a method graph"):
         custom_models.register_model("x", thing)
 
 
@@ -149,16 +149,16 @@ def _times_two(self, weights, inputs):
 
 
 WRONG = {
-    "no features": ({"__init__": _init(features=None)}, "its features must be .* and it has none"),
-    "features that are no number": ({"__init__": _init(features="4")}, "features must be how many .* they are '4'"),
+    "no features": ({"__init__": _init(features=None)}, "features must be the number .* and it has none"),
+    "features that are no number": ({"__init__": _init(features="4")}, "features must be the number .* they are '4'"),
     "no feature": ({"__init__": _init(features=0)}, "it has 0 features; they are counted from 1 to 65536"),
     "no variables": (
         {"__init__": _init(variables=None)},
         "its variables must be a dict {name: shape}, and it has none",
     ),
     "a list": ({"__init__": _init(variables=[3])}, "and they are a list"),
-    "a strange name": ({"__init__": _init(variables={"a b": (3,)})}, "'a b' is no name of a variable"),
-    "a name that leads out": ({"__init__": _init(variables={"../a": (3,)})}, "'../a' is no name of a variable"),
+    "a strange name": ({"__init__": _init(variables={"a b": (3,)})}, "'a b' is not a valid variable name"),
+    "a name that leads out": ({"__init__": _init(variables={"../a": (3,)})}, "'../a' is not a valid variable name"),
     "a shape that is none": ({"__init__": _init(variables={"a": 3})}, "a has the shape 3, which is no tuple"),
     "an empty side": (
         {"__init__": _init(variables={"a": (3, 0)})},
@@ -185,7 +185,7 @@ WRONG = {
         {"forward": lambda self, weights, inputs: inputs},
         r"forward returned float32 of shape \(5, 3\) for 5 observations; it must be float32 \[rows, 4\]",
     ),
-    "NaN": ({"forward": lambda self, w, x: np.log(x @ w["layer/kernel"])}, "forward makes numbers that are not finite"),
+    "NaN": ({"forward": lambda self, w, x: np.log(x @ w["layer/kernel"])}, "forward returns non-finite numbers"),
     "raising": (
         {"forward": lambda self, weights, inputs: weights["kernel"]},
         r"failed in forward: KeyError: 'kernel'; its variables are layer/kernel, mean \(test_custom_models.py, line \d+\)\.$",
@@ -194,7 +194,7 @@ WRONG = {
         {"forward": lambda self, w, x: np.tanh((x - x.mean(axis=0)) @ w["layer/kernel"] + w["mean"])},
         r"something else of an observation alone than beside others \(by .*each row must be by itself",
     ),
-    "writing into what it sees": ({"forward": _times_two}, "forward changes the observations that it is given"),
+    "writing into what it sees": ({"forward": _times_two}, "forward modifies its input observations"),
 }
 
 

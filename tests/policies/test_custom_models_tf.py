@@ -154,11 +154,11 @@ WRONG = {
     ),
     "NaN": (
         {"graph": lambda self, tf, w, x: tf.math.log(_dense(x, tf, w) - 9)},
-        "graph makes numbers that are not finite",
+        "graph returns non-finite numbers",
     ),
     "a slope that is no number": (
         {"graph": lambda self, tf, w, x: tf.sqrt(tf.nn.relu(_dense(x, tf, w) - 9))},
-        "graph has gradients that are not finite",
+        "graph has non-finite gradients",
     ),
     "rows that see others": (
         {"graph": lambda self, tf, w, x: _dense(x - tf.reduce_mean(x, axis=0), tf, w)},
@@ -181,7 +181,7 @@ def test_a_wrong_graph_is_refused_in_one_line(parts, message):
 def test_a_forward_that_is_not_the_graph_is_refused_with_how_far_they_are_apart():
     name = broken("apart", forward=lambda self, w, x: np.tanh(x @ w["layer/kernel"] + w["mean"]) + np.float32(0.25))
     with pytest.raises(
-        ConfigError, match=r"forward and graph disagree: .* they differ by up to 0.25\. Make them the same"
+        ConfigError, match=r"forward and graph disagree: .* they differ by up to 0.25\. Make them agree"
     ):
         custom_models_tf.check(policy_of(name))
 

@@ -8,9 +8,9 @@ import pytest
 
 from drl_cli.errors import CheckpointError
 from drl_cli.policies import filters, policy_from_manifest
+from drl_cli.policies.filters import moments
 from drl_cli.policies.numpy_policy import NumpyPolicy
 from drl_cli.policies.policy_spec import ActionSpec, Conv, Dense, DiscreteSpec, NetSpec, PolicySpec, ValueSpec
-from drl_cli.policies.running_statistics import moments
 
 NET = NetSpec("policy", (("obs", 3),), (Dense(4, "tanh"),), (("mean", 1),))
 SPEC = PolicySpec((NET,), "deterministic", (3,), ActionSpec((-2.0,), (2.0,)), filter=True, scaled=True)

@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 
 from drl_cli.policies import filters, filters_tf
+from drl_cli.policies.filters import moments
 from drl_cli.policies.policy_spec import ActionSpec, NetSpec, PolicySpec
-from drl_cli.policies.running_statistics import moments
 from drl_cli.tf1.tensorflow import tf
 
 pytestmark = pytest.mark.tensorflow

@@ -62,7 +62,7 @@ def test_deterministic_policies_give_the_mean_over_their_critics_of_errors_again
 def test_a_policy_without_a_judge_is_refused():
     actor = NetSpec("policy", (("obs", 2),), (), (("mean", 1), ("log_std", 1)))
     spec = PolicySpec((actor,), "squashed_gaussian", (2,), ActionSpec((-2.0,), (2.0,)))
-    with pytest.raises(ValueError, match="squashed_gaussian with 1 nets has nothing to judge"):
+    with pytest.raises(ValueError, match="squashed_gaussian with 1 nets has no critic"):
         first_priorities(NumpyPolicy(spec), *_given([1.0], [0.5], [0]))
 
 

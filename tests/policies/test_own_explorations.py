@@ -140,11 +140,11 @@ def test_keys_of_a_section_have_bounds():
 @pytest.mark.parametrize(
     ("arguments", "text"),
     [
-        (("SoftQ", Bare), "SoftQ: an exploration that comes with drl has that name"),
+        (("SoftQ", Bare), "SoftQ: a built-in exploration has that name"),
         (("so ft", Bare), "'register_exploration: so ft' is no name"),
-        (("Own", 3), "Own: '3' is no class with a method act"),
-        (("Own", dict), "is no class with a method act"),
-        (("Own", Bare, {"hold_steps": 3}), "Own: the key hold_steps is there for every exploration"),
+        (("Own", 3), "Own: '3' is not a class with a method act"),
+        (("Own", dict), "is not a class with a method act"),
+        (("Own", Bare, {"hold_steps": 3}), "Own: the key hold_steps is a key of every exploration"),
         (("Own", Bare, {"a b": 3}), "Own: the key 'a b' with the default 3 cannot be"),
         (("Own", Bare, {"a": None}), "Own: the key 'a' with the default None cannot be"),
         (("Own", Bare, ["a"]), "are neither {key: default} nor a subclass of Section"),

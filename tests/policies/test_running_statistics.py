@@ -5,7 +5,7 @@ import functools
 import numpy as np
 import pytest
 
-from drl_cli.policies.running_statistics import discounted, merged, moments, nothing
+from drl_cli.policies.filters import discounted, merged, moments, nothing
 
 ROWS = np.random.default_rng(3).normal([0, 1e4, -3], [1, 0.5, 1e-3], (1000, 3)).astype(np.float32)
 

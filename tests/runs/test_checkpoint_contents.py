@@ -91,7 +91,7 @@ def test_run_that_goes_on_cannot_be_resumed(run):
 def test_checkpoint_outside_of_a_run_begins_a_new_one(pendulum_run):
     can = holding(pendulum_run)["can"]
     assert (can["play"]["possible"], can["restore"]["possible"], can["resume"]["possible"]) == (True, True, False)
-    assert can["resume"]["why"].endswith("Begin a new run with it: drl train --restore")
+    assert can["resume"]["why"].endswith("Start a new run from it: drl train --restore")
 
 
 def test_policy_that_this_version_cannot_run_is_said(tmp_path, write_checkpoint):

@@ -214,7 +214,8 @@ def _sampled(seconds, making):
 
 
 @pytest.mark.parametrize(
-    ("fresh", "advice"), [(True, "fresh_envs makes a new one"), (False, "one that raised is made anew")]
+    ("fresh", "advice"),
+    [(True, "fresh_envs constructs one"), (False, "an environment that raised is constructed again")],
 )
 def test_making_environments_for_more_than_a_tenth_of_sampling_is_told(told, fresh, advice):
     seen = Diagnosis(Situation(fresh=fresh, target=100.0), Clock())
@@ -222,7 +223,7 @@ def test_making_environments_for_more_than_a_tenth_of_sampling_is_told(told, fre
     assert told == []  # too early to judge
     seen.see(_sampled(0.6, 0.46))
     assert names(told) == ["making"]
-    assert told[0]["text"].startswith(f"Making environments takes 80 % of sampling: {advice}")
+    assert told[0]["text"].startswith(f"Constructing environments takes 80 % of sampling: {advice}")
 
 
 def test_making_environments_for_a_twentieth_of_sampling_is_not_told(told):

@@ -43,7 +43,7 @@ def test_read_all_tells_of_other_programs_folders_and_damaged_ones(results):
     runs, left_out = find.read_all([results])
     assert len(runs) == 3
     assert left_out[0].startswith(f"{results}/sac/broken/params.json: is not strict JSON")
-    assert left_out[1:] == ["2 folders of other programs left out"]
+    assert left_out[1:] == ["2 folders of other programs skipped"]
 
 
 def test_read_all_of_a_root_that_is_missing_is_refused(tmp_path):

@@ -46,7 +46,7 @@ def test_checkpoint_comes_back_as_it_was_with_its_replay(run, tmp_path, ending):
 def test_replay_is_left_out_unless_asked_for_and_the_checkpoint_is_whole(run, tmp_path, ending):
     done = pack.pack(run / "checkpoint_000020", tmp_path / f"a{ending}")
     assert done.left_out == [
-        (run / "checkpoint_000020" / "replay-0.safetensors", "a replay; --with-replay takes it along")
+        (run / "checkpoint_000020" / "replay-0.safetensors", "a replay buffer; --with-replay includes it")
     ]
     found = checkpoints.load(unpack.unpack(tmp_path / f"a{ending}", tmp_path / "new")[0], optional=True)
     assert (found.has("replay"), found.has("weights")) == (False, True)
@@ -106,7 +106,7 @@ def test_damaged_checkpoint_is_not_packed(run, tmp_path):
 def test_run_that_goes_on_is_not_packed_but_its_checkpoints_are(run, tmp_path):
     with open(run / ".lock", "w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
-        with pytest.raises(CheckpointError, match="is a run that goes on: its files change"):
+        with pytest.raises(CheckpointError, match="is a running run, whose files change"):
             pack.pack(run, tmp_path / "a.zip")
         assert pack.pack(run / "checkpoint_000010", tmp_path / "a.zip").files == 5
 
@@ -115,7 +115,7 @@ def test_run_that_goes_on_is_not_packed_but_its_checkpoints_are(run, tmp_path):
     ("name", "text"),
     [
         ("a.rar", "give an archive a name that ends in .tar.gz or .zip"),
-        ("there.zip", "there is something already, and nothing is overwritten"),
+        ("there.zip", "it already exists, and nothing is overwritten"),
         ("nowhere/a.zip", "there is no such folder"),
     ],
 )

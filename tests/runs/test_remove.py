@@ -29,7 +29,7 @@ def test_remove_of_the_last_run_takes_the_empty_experiment_too_but_not_the_root(
 def test_check_spares_a_run_outside_of_the_results(tmp_path):
     run = run_summary.read(write_run(tmp_path / "theirs", 1))
     (tmp_path / "ours").mkdir()
-    assert "lies outside of the results" in remove.check(run, [tmp_path / "ours"])
+    assert "is outside the results" in remove.check(run, [tmp_path / "ours"])
     assert remove.check(run, [tmp_path / "theirs"]) is None
 
 

@@ -142,9 +142,9 @@ def test_find_unfinished_leaves_out_what_has_no_checkpoint_to_go_on_from(tmp_pat
     shutil.rmtree(newer / "checkpoint_000001")
     assert find.find_unfinished(tmp_path, "default") == older
     shutil.rmtree(older / "checkpoint_000001")
-    with pytest.raises(RunFolderError, match="died, without a checkpoint to go on from") as caught:
+    with pytest.raises(RunFolderError, match="died, without a checkpoint to continue from") as caught:
         find.find_unfinished(tmp_path, "default")
-    assert "interrupted, without a checkpoint to go on from" in str(caught.value)
+    assert "interrupted, without a checkpoint to continue from" in str(caught.value)
 
 
 def test_find_unfinished_with_none_left_tells_what_is_there(tmp_path):

@@ -4,7 +4,7 @@ import threading
 
 from diagnoses import Clock, names
 
-from drl_cli.runs.stall_watch import StallWatch
+from drl_cli.runs.diagnosis import StallWatch
 
 
 def test_a_long_compilation_in_the_midst_of_a_run_is_not_taken_for_a_hanging_step(told):

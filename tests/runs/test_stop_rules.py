@@ -131,7 +131,7 @@ def test_nested_fields_of_requirements_are_found_and_misses_are_listed():
 @pytest.mark.parametrize(
     ("text", "said"),
     [
-        ("episode_reward_mean", "The quotes matter: without them the shell takes > for itself."),
+        ("episode_reward_mean", "The quotes matter: without them the shell interprets >."),
         ("episode_reward_mean=200", "is not FIELD>=NUMBER"),
         ("episode_reward_mean==200", "is not FIELD>=NUMBER"),
         ("episode_reward_mean>=", "is not FIELD>=NUMBER"),

@@ -164,7 +164,7 @@ def test_folder_that_is_there_is_not_touched(make, tmp_path):
     path = make(tmp_path / "a", [(pack.MANIFEST, _manifest({"run/x": _entry()})), ("run/x", BODY)])
     (tmp_path / "run").mkdir()
     (tmp_path / "run" / "x").write_bytes(b"mine")
-    with pytest.raises(CheckpointError, match="run: is there already, and nothing is overwritten"):
+    with pytest.raises(CheckpointError, match="run: already exists, and nothing is overwritten"):
         unpack.unpack(path, tmp_path)
     assert (tmp_path / "run" / "x").read_bytes() == b"mine"
     assert sorted(place.name for place in tmp_path.iterdir()) == ["a", "run"]

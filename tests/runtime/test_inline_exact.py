@@ -88,9 +88,7 @@ def test_run_in_an_environment_that_keeps_its_past_repeats_and_says_that_a_resum
     resumed = run("BipedalWalker-v3", config, restore=(checkpoints.load(first.save(tmp_path)), True))
     ((kind, text),) = told()
     assert kind == "warning" and text.startswith("Resumed, but not bit for bit: ")
-    assert (
-        "BipedalWalker-v3 keeps something over a reset with a seed: a used one differs from a new one from step" in text
-    )
+    assert "BipedalWalker-v3 keeps something over a seeded reset: a used one differs from a new one from step" in text
     assert "fresh_envs: true" in text
     assert len(results(resumed, 2)) == 2
 

@@ -113,6 +113,6 @@ def test_evolution_strategy_refuses_a_model_without_numpy_in_one_line(start, nam
     with pytest.raises(ConfigError) as caught:
         start(name, "CartPole-v1", of(SESSION), {})
     assert str(caught.value) == (
-        "model.custom_model tests_tangent: perturbed policies act in NumPy, and it has no forward(weights, inputs). Write "
-        "one beside its graph, see docs/examples/own_network.py."
+        "model.custom_model tests_tangent: perturbed policies are evaluated in NumPy, and it has no forward(weights, "
+        "inputs). Add one next to its graph, see docs/examples/own_network.py."
     )

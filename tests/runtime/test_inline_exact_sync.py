@@ -113,7 +113,7 @@ def test_checkpoint_of_a_run_without_replay_holds_none_and_says_nothing_of_it(st
     result = again.train()
     assert "replay_size" not in result["info"] and result["info"]["fragments_dropped"] == 0
     notices = [fields["text"] for kind, fields in reports if kind == "notice"]
-    assert notices == ["Resumed bit for bit: a reset of CartPole-v1 with a seed forgets all that was before."]
+    assert notices == ["Resumed bit for bit: a reset of CartPole-v1 with a seed clears all earlier state."]
     progress = [fields for kind, fields in reports if kind == "progress"]
     assert progress[-1]["replay_capacity"] is None
 

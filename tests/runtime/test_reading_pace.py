@@ -96,7 +96,7 @@ def test_successor_brings_what_is_missing_and_no_more():
 
 def test_files_without_a_step_end_the_run():
     one = reading()
-    with pytest.raises(ExperienceError, match="input: the files hold no step that could be learnt from"):
+    with pytest.raises(ExperienceError, match="input: the files hold no steps to train on"):
         one.arrived(token(steps=0, episodes=(), ended=True))
 
 

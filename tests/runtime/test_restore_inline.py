@@ -74,7 +74,7 @@ def test_restore_without_a_stored_replay_refills_before_it_learns(run, tmp_path,
     assert result["timesteps_total"] == 1000
     assert [f["text"] for kind, f in reports if kind == "notice"] == [
         "checkpoint_000003 holds no replay: it fills anew before learning goes on",
-        "Resumed bit for bit: a reset of Pendulum-v1 with a seed forgets all that was before.",
+        "Resumed bit for bit: a reset of Pendulum-v1 with a seed clears all earlier state.",
     ]
 
 

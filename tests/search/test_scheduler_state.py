@@ -10,7 +10,7 @@ from drl_cli import process
 
 process.prepare_ray()
 
-from drl_cli.search import scheduler_state, tune_schedulers  # noqa: E402
+from drl_cli.search import tune_schedulers  # noqa: E402
 
 pytestmark = pytest.mark.tensorflow
 
@@ -63,7 +63,7 @@ def started(name, found, kept=None, samplers=None, **config):
 
 def stored(scheduler):
     """What a record gives back: through JSON."""
-    return json.loads(json.dumps(scheduler_state.snapshot(scheduler)))
+    return json.loads(json.dumps(tune_schedulers.snapshot(scheduler)))
 
 
 def test_hyperband_goes_on_at_the_rung_where_it_was():
@@ -78,11 +78,11 @@ def test_hyperband_goes_on_at_the_rung_where_it_was():
         {"n": 3, "r": 9, "halves": 0, "trials": [0, 1, 2]},
         {"n": 2, "r": 9, "halves": 0, "trials": [6, 7]},
     ]
-    again = [trial for trial in trials(8) if scheduler_state.number_of(trial) in (0, 1, 2, 6, 7)]
+    again = [trial for trial in trials(8) if tune_schedulers.number_of(trial) in (0, 1, 2, 6, 7)]
     after = started("HyperBand", again, kept, max_t=9)
     # Started anew, 4 iterations would be beyond the first rung, and the trial would wait there to be compared.
     assert after.on_trial_result(Controller(again), again[3], result(4, 1.0)) == "CONTINUE"
-    assert [scheduler_state.number_of(t) for t in after._hyperbands[0][1].current_trials()] == [6, 7]
+    assert [tune_schedulers.number_of(t) for t in after._hyperbands[0][1].current_trials()] == [6, 7]
 
 
 def test_hyperband_waits_for_trials_that_have_not_reported_again():
@@ -97,7 +97,7 @@ def test_hyperband_waits_for_trials_that_have_not_reported_again():
 def test_hyperband_new_trials_join_the_bracket_that_was_filled_last():
     kept = stored(started("HyperBand", trials(4), max_t=9))
     after = started("HyperBand", trials(5), kept, max_t=9)
-    members = [[scheduler_state.number_of(t) for t in bracket.current_trials()] for bracket in after._hyperbands[0]]
+    members = [[tune_schedulers.number_of(t) for t in bracket.current_trials()] for bracket in after._hyperbands[0]]
     assert members == [[0, 1, 2], [3, 4]]
 
 
@@ -128,5 +128,5 @@ def test_synchronous_population_keeps_when_it_is_compared_next():
 
 def test_schedulers_that_follow_from_rows_keep_nothing():
     for name in ("FIFO", "AsyncHyperBand", "MedianStoppingRule"):
-        assert scheduler_state.snapshot(tune_schedulers.make(data(name), NOTHING)) == {}
+        assert tune_schedulers.snapshot(tune_schedulers.make(data(name), NOTHING)) == {}
     assert METRIC in result(1, 0.0)

@@ -1,9 +1,12 @@
 """How a search ends: exit code and words, by how its trials ended."""
 
+import signal
+
 import pytest
 import searches
 from searches import trial
 
+from drl_cli.process import StopCondition
 from drl_cli.search import run_search
 
 
@@ -24,27 +27,29 @@ class Record:
     [
         (("finished", "stopped"), 0, ""),
         (("finished", "failed", "stopped"), 3, "1 of 3 trials failed"),
-        (("failed", "failed"), 3, "no trial came to its end"),
+        (("failed", "failed"), 3, "no trial finished"),
     ],
 )
 def test_exit_code_tells_whether_a_trial_failed(states, code, text):
     record = Record(*states)
-    assert run_search._ended(record, None, None) == run_search.SearchOutcome("finished", code, None, text)
+    assert run_search._ended(record, StopCondition(), None) == run_search.SearchOutcome("finished", code, None, text)
     assert record.written == ["finished"]
 
 
 def test_a_file_that_was_written_is_told_although_a_trial_failed(tmp_path):
     record = Record("finished", "failed", write={"path": "best.yaml"})
-    assert run_search._ended(record, None, tmp_path).written == tmp_path
-    assert run_search._ended(Record("finished", write={"path": "best.yaml"}), None, None).exit_code == 3
+    assert run_search._ended(record, StopCondition(), tmp_path).written == tmp_path
+    assert run_search._ended(Record("finished", write={"path": "best.yaml"}), StopCondition(), None).exit_code == 3
 
 
 def test_a_missed_criterion_comes_behind_a_failed_trial():
     demands = [["evaluation/episode_reward_mean", ">=", 9.0]]
-    assert run_search._ended(Record("finished", demands=demands), None, None).exit_code == 4
-    assert run_search._ended(Record("finished", "failed", demands=demands), None, None).exit_code == 3
+    assert run_search._ended(Record("finished", demands=demands), StopCondition(), None).exit_code == 4
+    assert run_search._ended(Record("finished", "failed", demands=demands), StopCondition(), None).exit_code == 3
 
 
 def test_a_search_that_was_stopped_ends_as_interrupted():
-    found = run_search._ended(Record("finished", "failed"), True, None)
+    stopped = StopCondition()
+    stopped.signal = signal.SIGINT
+    found = run_search._ended(Record("finished", "failed"), stopped, None)
     assert (found.state, found.exit_code) == ("interrupted", 130)

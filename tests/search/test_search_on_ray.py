@@ -10,6 +10,7 @@ import yaml
 
 from drl_cli import cli, events
 from drl_cli.experiments import search_spec
+from drl_cli.process import StopCondition
 from drl_cli.search import run_search
 from drl_cli.search.search_record import Record
 
@@ -19,8 +20,8 @@ TINY = "{num_rollouts: 2, rollouts_used: 2, num_envs_per_worker: 1, timesteps_pe
 FLAGS = {"run": "ARS", "env": "CartPole-v1", "config": TINY, "set": ["evaluation_interval=null", "seed=3"]}
 
 
-class Request:
-    """Becomes true when a test says so."""
+class Request(StopCondition):
+    """Becomes true when a test sets ``exit_code``."""
 
     exit_code = 0
 

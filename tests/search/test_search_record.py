@@ -61,7 +61,7 @@ def test_secret_is_not_written_and_a_search_with_one_is_not_resumed(tmp_path):
     assert 'abc"' not in made.path.read_text()
     with pytest.raises(ConfigError) as caught:
         Record.read(made.path)
-    assert "a secret of the search was not recorded; start it anew." in str(caught.value)
+    assert "a secret value of the search was not recorded; start a new search." in str(caught.value)
 
 
 def test_folder_that_cannot_be_made_is_told(tmp_path):

@@ -85,8 +85,8 @@ def test_file_says_what_it_needs_and_what_is_not_repeatable(again):
     data["experiments"][0]["mapping"]["config"] |= {"num_workers": 2, "env_config": {"token": "abc"}}
     text = trial_ranks.file_text(data, again, "drl train")
     assert "# It needs: --import my_envs\n" in text
-    assert "# With workers no two runs are the same" in text
-    assert "# It stops by the clock" in text
+    assert "# With workers runs are not reproducible exactly" in text
+    assert "# It has a time limit" in text
     assert "abc" not in text and "num_samples" not in text
     assert yaml.safe_load(text)["cartpole"]["config"]["env_config"] == {"token": "***"}
 

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from drl_cli.tf1.adam import Adam, clipped
+from drl_cli.tf1.optimizers import Adam, clipped
 from drl_cli.tf1.tensorflow import tf
 
 pytestmark = pytest.mark.tensorflow

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from drl_cli.tf1.rmsprop import RMSProp
+from drl_cli.tf1.optimizers import RMSProp
 from drl_cli.tf1.tensorflow import tf
 
 pytestmark = pytest.mark.tensorflow

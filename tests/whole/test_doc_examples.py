@@ -31,7 +31,7 @@ def example(tmp_path, monkeypatch, plug_ins):
         del sys.modules[name]
 
 
-@pytest.mark.parametrize("name", ["own_environment", "own_algorithm", "python_door"])
+@pytest.mark.parametrize("name", ["own_environment", "own_algorithm", "python_api"])
 def test_example_is_short(name):
     assert len((EXAMPLES / f"{name}.py").read_text().splitlines()) < 120
 
@@ -41,8 +41,8 @@ def test_own_environment_trains_and_is_walked_through(example, capsys):
     assert capsys.readouterr().out.splitlines()[0].startswith("  2048 steps: mean reward")
 
 
-def test_python_door_trains_saves_plays_and_goes_on(example, capsys, tmp_path):
-    result = example("python_door").main(iterations=2, episodes=1)
+def test_python_api_trains_saves_plays_and_goes_on(example, capsys, tmp_path):
+    result = example("python_api").main(iterations=2, episodes=1)
     assert result["training_iteration"] == 3
     out = capsys.readouterr().out
     assert out.startswith("Refused: learning_rate: a name of Stable-Baselines3 and CleanRL. Write lr (config).")

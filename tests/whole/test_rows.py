@@ -103,7 +103,7 @@ def test_row_is_trained_played_scored_and_resumed_by_the_commands(tmp_path, caps
         ("DQN", "Pendulum-v1", [], "DQN needs a Discrete action space; its actions are a Box of [1]. Algorithms for"),
         ("TD3", "CartPole-v1", [], "its actions are Discrete(2). Algorithms for such actions: SAC, DQN, QRDQN"),
         ("td4", "Pendulum-v1", [], "Unknown algorithm 'td4'. Did you mean 'TD3'?"),
-        ("DQN", "CartPole-v1", ["twin_q=true"], "not of DQN: its double learning is double_q"),
+        ("DQN", "CartPole-v1", ["twin_q=true"], "not of DQN: the equivalent key is double_q"),
         ("TD3", "Pendulum-v1", ["dueling=true"], "dueling: a key of DQN, QRDQN, SimpleQ, APEX, R2D2, not of TD3"),
         ("SAC", "CartPole-v1", ["use_sde=true"], "state-dependent noise is for Box actions"),
         ("DQN", "CartPole-v1", ["exploration_config.type=GaussianNoise"], "that is for Box actions; it takes one of"),

@@ -34,7 +34,7 @@ def multiplier_loss(log_multiplier: Tensor, gap: Tensor, threshold: float) -> Te
     """Return −log α′·(gap − τ), [C, B]; the gradient reaches ``log_multiplier`` alone, which grows while ``gap`` is above.
 
     ``log_multiplier`` log α′ scalar, ``gap`` [C, B], ``threshold`` τ a float. Source: appendix F, the Lagrange form, with log
-    α′ in place of the factor α′, as in ``entropy.temperature_loss``: the same fixed point, and steps of the same size
+    α′ in place of the factor α′, as in ``policy_gradient.temperature_loss``: the same fixed point, and steps of the same size
     wherever it is.
     """
     return -log_multiplier * tf.stop_gradient(gap - threshold)  # [C, B]

@@ -233,7 +233,7 @@ class _Reading:
             return
         value, name = parent.pop(old[-1]), ".".join(old)
         if fits(idle, value):
-            self._say_alike(f"{name} {shown(value)}", f"changes nothing: {idle.why}", f"change nothing: {idle.why}")
+            self._say_alike(f"{name} {shown(value)}", f"has no effect: {idle.why}", f"have no effect: {idle.why}")
         else:
             self.problems.append(f"{name}: {shown(value)} is not allowed; it takes {taken(idle)}{self._at(old)}.")
 

@@ -1,4 +1,4 @@
-"""Keys of RLlib's experiments that change nothing here, or that stand for others: read, said in one line, and left out.
+"""Keys of RLlib's experiments that have no effect here, or that stand for others: read, named in a notice, and dropped.
 
 Used by ``experiments.spec``, before ``config.experiment_keys`` reads what is left; what neither knows is refused there. Source:
 RLlib's experiment files and the keyword arguments of Ray Tune's Experiment, 0.8 to 1.13.
@@ -24,17 +24,17 @@ ANYWAY = {
 }
 """Key → values with which it asks for nothing."""
 
-_ON_DISK = "a checkpoint is complete on the run's own disk before training goes on"
+_ON_DISK = "a checkpoint is complete on the run's own disk before training continues"
 IDLE_KEYS = {
     "sync_on_checkpoint": Idle(_ON_DISK),
-    "sync_to_driver": Idle("everything is written by the run's own process"),
+    "sync_to_driver": Idle("the run's own process writes everything"),
     "log_to_file": Idle("each run has its drl.log"),
     "export_formats": Idle(
         "each checkpoint is one: plain data, manifest.json and weights.safetensors", (), ("checkpoint",)
     ),
     "frameworks": IDLE[("framework",)],
 }
-"""Key → why it changes nothing; a list is read element by element."""
+"""Key → why it has no effect; a list is read element by element."""
 
 _ALGORITHM = re.compile(r"(Torch|TF)?(Trainer|Agent|Config)$")
 BUDGET, STOP_FIELD = "time_budget_s", "time_total_s"
@@ -69,7 +69,7 @@ def settled(mapping: Mapping[str, Any], where: Where) -> tuple[dict[str, Any], l
             continue
         value = left[name]
         if all(fits(idle, one) for one in (value if isinstance(value, list) else [value])):
-            notices.append(f"{name} {shown(left.pop(name))} changes nothing: {idle.why}.")
+            notices.append(f"{name} {shown(left.pop(name))} has no effect: {idle.why}.")
         elif name != "export_formats":  # other formats are made when the run ends
             left.pop(name)
             problems.append(f"{name}: {shown(value)} is not allowed; it takes {taken(idle)} ({where.place((name,))}).")

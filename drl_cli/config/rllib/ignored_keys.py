@@ -1,4 +1,4 @@
-"""RLlib's keys that change nothing here: read, named in a notice, and left out.
+"""RLlib's keys that have no effect here: read, named in a notice, and dropped.
 
 Used by ``config.rllib.aliases``. Two kinds: a key that asks, with this value, for what happens anyway; and a key whose
 every value comes to the same here, with the reason. A value of the wrong type is refused as any other. Keys that would
@@ -82,21 +82,21 @@ IN_EVOLUTION = {("batch_mode",): ("complete_episodes",)}
 
 
 class Idle(NamedTuple):
-    """Why a key changes nothing, and what its values are: ``kinds`` (types), or ``words`` that it takes."""
+    """Why a key has no effect, and what its values are: ``kinds`` (types), or ``words`` that it takes."""
 
     why: str
     kinds: tuple[type, ...] = (bool,)
     words: tuple[str, ...] = ()
 
 
-GRAPHS = "drl is graphs only (TensorFlow 1 style), of which one call makes hundreds of updates"
-_EVERY_WORKER = "each worker is a process of its own, which samples while the learner learns"
-_NOTHING_WAITS = "statistics come with each fragment; nothing waits for them"
-_SHARDS = "num_replay_shards alone says how many parts the replay has, which stay on the run's own machine"
-_INTERNAL = "it chooses between parts inside RLlib, which drl does not have"
+GRAPHS = "drl always uses TensorFlow-1-style graphs, with hundreds of updates in one call"
+_EVERY_WORKER = "workers are separate processes and sample while the learner learns"
+_NOTHING_WAITS = "statistics arrive with each fragment and are never waited for"
+_SHARDS = "only num_replay_shards sets the number of replay shards, which stay on the run's own machine"
+_INTERNAL = "it selects between internal components of RLlib"
 
-_NO_LSTM = "it belongs to an LSTM, and this network has none"
-_NO_ATTENTION = "it belongs to use_attention, which this network does not have"
+_NO_LSTM = "it is for an LSTM, which this network does not have"
+_NO_ATTENTION = "it is for use_attention, which this network does not have"
 _ATTENTION = (
     *("num_transformer_units", "dim", "num_heads", "head_dim", "memory_inference", "memory_training"),
     *("position_wise_mlp_dim", "init_gru_gate_bias", "use_n_prev_actions", "use_n_prev_rewards"),
@@ -110,38 +110,38 @@ IDLE = {
     ("no_eager_on_workers",): Idle(GRAPHS),
     ("eager_max_retraces",): Idle(GRAPHS, (int, type(None))),
     ("batch_mode",): Idle(
-        "no episode is cut for what learns, wherever a fragment ends; only new weights are taken there",
+        "learning does not depend on where fragments end; they only determine when new weights are adopted",
         (),
         ("truncate_episodes", "complete_episodes"),
     ),
     ("sample_async",): Idle(_EVERY_WORKER),
     ("max_requests_in_flight_per_sampler_worker",): Idle(
-        "each worker is asked for as much at a time as this algorithm learns from", (int,)
+        "each request to a worker is sized by what this algorithm learns from", (int,)
     ),
-    ("enable_async_evaluation",): Idle("evaluations run beside training, and a tester that is lost is made anew"),
+    ("enable_async_evaluation",): Idle("evaluations run in parallel with training, and a lost tester is restarted"),
     ("remote_env_batch_wait_ms",): Idle(
-        "the environments of a worker step side by side, and all are waited for", (int, float)
+        "the environments of a worker step in parallel, and all of them are awaited", (int, float)
     ),
     ("collect_metrics_timeout",): Idle(_NOTHING_WAITS, (int, float)),
     ("metrics_episode_collection_timeout_s",): Idle(_NOTHING_WAITS, (int, float)),
-    ("always_attach_evaluation_results",): Idle("each result holds the newest evaluation"),
+    ("always_attach_evaluation_results",): Idle("every result includes the newest evaluation"),
     ("create_env_on_driver",): Idle(
-        "a run tries its environment once in its own process; who scores or plays makes one of their own"
+        "a run tests its environment once in its own process; evaluations construct their own"
     ),
     ("placement_strategy",): Idle(
-        "Ray places each part by what it asks for; what holds state stays on the run's own machine",
+        "Ray places actors by the resources they request; those with state stay on the run's own machine",
         (),
         ("PACK", "SPREAD", "STRICT_PACK", "STRICT_SPREAD"),
     ),
-    ("postprocess_inputs",): Idle("advantages and sums of n steps are always made of the rewards that were read"),
-    ("simple_optimizer",): Idle("num_gpus alone says over how many towers a batch is split"),
-    ("num_data_loader_buffers",): Idle("the learner loads the next batch while it learns from one", (int,)),
-    ("num_multi_gpu_tower_stacks",): Idle("the learner loads the next batch while it learns from one", (int,)),
+    ("postprocess_inputs",): Idle("advantages and n-step returns are always computed from the recorded rewards"),
+    ("simple_optimizer",): Idle("only num_gpus sets the number of towers over which a batch is split"),
+    ("num_data_loader_buffers",): Idle("the learner always loads the next batch during an update", (int,)),
+    ("num_multi_gpu_tower_stacks",): Idle("the learner always loads the next batch during an update", (int,)),
     ("disable_env_checking",): Idle("every environment is checked once before a run: one reset and one step"),
     ("use_state_preprocessor",): Idle("images pass through the convolutions of model in any case"),
     ("optimizer", "grads_per_step"): Idle("each gradient is applied as it arrives", (int,)),
     ("replay_buffer_config", "storage_unit"): Idle(
-        "the replay holds steps, and draws from them what the algorithm learns from",
+        "the replay buffer stores steps and samples what the algorithm needs",
         (),
         ("timesteps", "sequences", "fragments", "episodes"),
     ),
@@ -149,7 +149,7 @@ IDLE = {
     ("replay_buffer_config", "replay_buffer_shards_colocated_with_driver"): Idle(_SHARDS),
     ("replay_buffer_config", "_enable_replay_buffer_api"): Idle(_INTERNAL),
     ("_use_trajectory_view_api",): Idle(_INTERNAL),
-    ("model", "vf_share_layers"): Idle("each net of this algorithm has layers of its own"),
+    ("model", "vf_share_layers"): Idle("the networks of this algorithm share no layers"),
     ("model", "max_seq_len"): Idle(_NO_LSTM, (int,)),
     ("model", "lstm_cell_size"): Idle(_NO_LSTM, (int,)),
     **{("model", f"attention_{name}"): Idle(_NO_ATTENTION, (int, float)) for name in _ATTENTION},

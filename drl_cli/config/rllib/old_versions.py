@@ -96,7 +96,7 @@ class _Settling:
         used = self._set_exploration(given) + self._set_beta(given)
         for name in given:
             if name not in used:
-                self._say(f"{name} {shown(given[name])}{self._at(name)} changes nothing: {self._why_idle()}.")
+                self._say(f"{name} {shown(given[name])}{self._at(name)} has no effect: {self._why_idle()}.")
 
     def _set_exploration(self, given: Mapping[str, Any]) -> list[str]:
         steps = max(1, round(given.get(EXPLORED, EXPLORED_DEFAULT) * given.get(SPAN, SPAN_DEFAULT)))
@@ -140,7 +140,7 @@ class _Settling:
             if _is_number(given.get(name)):
                 value, text = given.pop(name), f"exploration_config.{name}"
                 self._say(
-                    f"{text} {shown(value)} changes nothing: {kind} gives each environment a share of its own, for good."
+                    f"{text} {shown(value)} has no effect: {kind} gives each environment a fixed value of its own."
                 )
 
     # -- what stands there ---------------------------------------------------------------------------------------

@@ -1,4 +1,4 @@
-"""What settings are called elsewhere: names of Stable-Baselines3, its zoo, CleanRL and RLlib 2, and what they are here.
+"""Names of settings in other libraries (Stable-Baselines3, its zoo, CleanRL, RLlib 2), and their equivalents in drl.
 
 Used where an unknown name is answered: by ``config.rllib.refused_keys`` (keys), ``runs.stop_rules`` (stop fields),
 ``config.experiment_keys`` (fields of a file) and ``cli.endings`` (options). No name is read as the key beside it: the values of
@@ -45,20 +45,20 @@ _PER_ENV = (
 )
 _INTENSITY = "updates per env step times train_batch_size"
 _STEPS_OVER_FREQ = f"{_INTENSITY}; gradient_steps / train_freq are the updates per env step"
-_IN_STEPS = "in env steps; 0 for after every update"
+_IN_STEPS = "in env steps; 0: after every update"
 
 KEYS: dict[str, Name] = {
     "learning_rate": _of(f"{SB3} and {CLEANRL}", *_RATES),
     "n_steps": _of(SB3, "n_step", ("rollout_fragment_length", _PER_ENV)),
     "num_steps": _of(CLEANRL, ("rollout_fragment_length", _PER_ENV)),
-    "n_envs": _of(SB3, ("num_envs_per_worker", "times num_workers, where there are some")),
-    "num_envs": _of(CLEANRL, ("num_envs_per_worker", "times num_workers, where there are some")),
+    "n_envs": _of(SB3, ("num_envs_per_worker", "times num_workers, if there are workers")),
+    "num_envs": _of(CLEANRL, ("num_envs_per_worker", "times num_workers, if there are workers")),
     "batch_size": _of(
         SB3,
-        ("sgd_minibatch_size", "the rows of one gradient step; train_batch_size is what all epochs go over"),
-        ("train_batch_size", "the rows of one update"),
+        ("sgd_minibatch_size", "the size of a minibatch; train_batch_size is the batch of all epochs"),
+        ("train_batch_size", "the batch of one update"),
     ),
-    "num_minibatches": _of(CLEANRL, ("sgd_minibatch_size", "train_batch_size over their number")),
+    "num_minibatches": _of(CLEANRL, ("sgd_minibatch_size", "train_batch_size divided by num_minibatches")),
     "n_epochs": _of(SB3, "num_sgd_iter"),
     "update_epochs": _of(CLEANRL, "num_sgd_iter"),
     "gae_lambda": _of(f"{SB3} and {CLEANRL}", "lambda"),
@@ -68,12 +68,12 @@ KEYS: dict[str, Name] = {
     "ent_coef": _of(
         f"{SB3} and {CLEANRL}",
         "entropy_coeff",
-        ("initial_alpha", "the temperature, which is learnt; optimization.entropy_learning_rate 0 keeps it"),
+        ("initial_alpha", "the temperature, which is learnt; optimization.entropy_learning_rate 0 keeps it fixed"),
     ),
     "vf_coef": _of(f"{SB3} and {CLEANRL}", "vf_loss_coeff"),
     "max_grad_norm": _of(f"{SB3} and {CLEANRL}", "grad_clip"),
-    "target_kl": _of(SB3, ("kl_target", "what kl_coeff is adapted to; it ends no epochs early"), "max_kl"),
-    "anneal_lr": _of(CLEANRL, ("lr", "a list [[env_step, value], …] falls linearly")),
+    "target_kl": _of(SB3, ("kl_target", "the target of kl_coeff; there is no early stopping of epochs"), "max_kl"),
+    "anneal_lr": _of(CLEANRL, ("lr", "a list [[env_step, value], …] is a linear schedule")),
     "target_update_interval": _of(SB3, ("target_network_update_freq", _IN_STEPS)),
     "target_network_frequency": _of(CLEANRL, ("target_network_update_freq", _IN_STEPS)),
     "train_freq": _of(SB3, ("training_intensity", _STEPS_OVER_FREQ)),
@@ -90,7 +90,7 @@ KEYS: dict[str, Name] = {
     "q_lr": _of(CLEANRL, "optimization.critic_learning_rate", "critic_lr", "lr"),
     "policy_lr": _of(CLEANRL, "optimization.actor_learning_rate", "actor_lr", "lr"),
     "replay_size": _of("Spinning Up", "buffer_size"),
-    "start_steps": _of("Spinning Up", ("learning_starts", "random actions end there too")),
+    "start_steps": _of("Spinning Up", ("learning_starts", "random actions end there as well")),
     "random_steps": _of(SB3, "exploration_config.random_timesteps"),
     "net_arch": _of(SB3, "model.fcnet_hiddens", "policy_model.fcnet_hiddens", "actor_hiddens"),
     "policy_kwargs": _of(SB3, ("model", "net_arch is fcnet_hiddens, activation_fn fcnet_activation")),
@@ -194,7 +194,7 @@ OPTIONS: dict[str, str] = {
     "config-path": "-f FILE",
     "trained-agent": "--restore CHECKPOINT",
     "resume-from": "--restore CHECKPOINT",
-    "torch-deterministic": "--seed N: a run without workers is repeated bit for bit",
+    "torch-deterministic": "--seed N: a run without workers is reproducible bit for bit",
     "n-jobs": "-s num_workers=N",
 }
 """Option elsewhere, without its dashes → what is typed here; others are looked up among ``KEYS``."""
@@ -233,9 +233,9 @@ def option_here(name: str, keys: Callable[[], dict[str, str]]) -> str | None:
 
     ``keys``: makes {key of a config, in any spelling that is read: the key}; asked for only where nothing else fits.
     """
-    told = OPTIONS.get(name.replace("_", "-"))
-    if told is not None:
-        return told
+    known = OPTIONS.get(name.replace("_", "-"))
+    if known is not None:
+        return known
     key = name.replace("-", "_")
     found = KEYS.get(key)
     if found is None:

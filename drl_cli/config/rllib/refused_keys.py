@@ -12,51 +12,51 @@ from drl_cli.config.rllib.other_libraries import KEYS, RLLIB_2, key_here
 from drl_cli.config.schema import SchemaRow, Section
 from drl_cli.extras import load
 
-_ONE_STEP = "one step is taken for policy and value, whose size is lr; vf_loss_coeff weighs the value's part."
-_LEARNER = "one learner learns; num_gpus says over how many GPUs it splits each batch."
-_INTERNAL = "internal to RLlib; drl has no such part. Remove the key."
-_PYTHON = "a Python object, which a config of plain data cannot hold."
-_STORE = "the size of the object store is chosen with --ray-object-store-memory."
-_SEVERAL = "one policy acts in an environment here; several need a function that maps agents to them."
-_FILM = "what it tries are perturbed policies; film the learnt one with: drl rollout CHECKPOINT --video-dir DIR"
+_ONE_STEP = "policy and value share one optimizer with learning rate lr; vf_loss_coeff weights the value loss."
+_LEARNER = "there is one learner; num_gpus sets the number of GPUs over which it splits each batch."
+_INTERNAL = "internal to RLlib; drl has no equivalent. Remove the key."
+_PYTHON = "a Python object, which a plain-data config cannot contain."
+_STORE = "set the size of the object store with --ray-object-store-memory."
+_SEVERAL = "drl trains one policy per environment; several would need a function that maps agents to policies."
+_FILM = "its workers play perturbed policies; record the learnt one with: drl rollout CHECKPOINT --video-dir DIR"
 
 NEVER = {
     "optimizer": "arguments of RLlib's old policy optimizers. Of them num_replay_buffer_shards is read, as num_replay_shards.",
     "env_task_fn": _PYTHON,
-    "logger_config": "results go where --logger NAME says, beside the files of the run's folder.",
+    "logger_config": "select loggers with --logger NAME, in addition to the files of the run's folder.",
     "observation_space": "the spaces are the environment's own.",
     "action_space": "the spaces are the environment's own.",
     "in_evaluation": _INTERNAL,
     "fake_sampler": _INTERNAL,
     "sample_collector": _INTERNAL,
     "_disable_preprocessor_api": _INTERNAL,
-    "distributed_data_parallel_optimizer": "one learner learns from all workers; num_gpus says over how many GPUs it splits "
+    "distributed_data_parallel_optimizer": "there is one learner for all workers; num_gpus sets the number of GPUs over which it splits "
     "each batch.",
-    "gumbel_softmax_temperature": "discrete actions are drawn as the policy weighs them, which is a temperature of 1. Remove "
+    "gumbel_softmax_temperature": "discrete actions are sampled from the policy with a temperature of 1. Remove "
     "the key.",
     "num_learner_workers": _LEARNER,
     "num_learners": _LEARNER,
     "_separate_vf_optimizer": _ONE_STEP,
     "_lr_vf": _ONE_STEP,
-    "num_gpus_per_learner_worker": "num_gpus is what the learner has.",
-    "num_gpus_per_learner": "num_gpus is what the learner has.",
-    "memory": "Ray does not place the run's own process, and so cannot reserve memory for it. Limit the replay with buffer_size.",
+    "num_gpus_per_learner_worker": "num_gpus sets the GPUs of the learner.",
+    "num_gpus_per_learner": "num_gpus sets the GPUs of the learner.",
+    "memory": "Ray does not place the run's own process, so it cannot reserve memory for it. Limit the replay buffer with buffer_size.",
     "object_store_memory": _STORE,
     "object_store_memory_per_worker": _STORE,
-    "keep_per_episode_custom_metrics": "custom_metrics holds mean, min and max; what callbacks put into hist_data stands in hist_stats as it is.",
-    "restart_failed_sub_environments": "an environment that breaks is always made anew, and one that keeps breaking ends the run.",
+    "keep_per_episode_custom_metrics": "custom_metrics holds mean, min and max; hist_data of callbacks is copied to hist_stats unchanged.",
+    "restart_failed_sub_environments": "an environment that fails is always constructed again, and repeated failures end the run.",
     "multiagent": _SEVERAL,
     "replay_mode": _SEVERAL,
-    "vtrace_drop_last_ts": "the real observation behind the last step is there, and its value; nothing has to be dropped.",
+    "vtrace_drop_last_ts": "the observation after the last step is available for bootstrapping, so nothing has to be dropped.",
 }
-"""Keys of RLlib's that will not come, with the reason."""
+"""RLlib's keys that are not planned, with the reason."""
 
 NOT_YET = {
-    "output_config": "output_max_file_size and output_compress_columns stand beside output.",
-    "replay_buffer_config": "its keys are buffer_size, learning_starts and prioritized_replay… here.",
+    "output_config": "output_max_file_size and output_compress_columns are keys next to output.",
+    "replay_buffer_config": "use buffer_size, learning_starts and prioritized_replay….",
     "_use_beta_distribution": "",
     "_deterministic_loss": "",
-    "td_error_loss_fn": "DQN's loss is Huber's; DDPG and its kin have use_huber.",
+    "td_error_loss_fn": "DQN always uses the Huber loss; DDPG and related algorithms have use_huber.",
 }
 """Keys of RLlib's common config and its SAC, DDPG and DQN family that are not read, with what helps instead."""
 
@@ -70,8 +70,8 @@ OLD = {
 }
 """Keys of RLlib before 0.8.6 whose values mean something else today, with what is written for them."""
 
-_PLAYS = "it scores weights by playing with them, and files cannot play"
-_NEWEST = "it learns from what its newest policy has just done, and recorded steps are another policy's"
+_PLAYS = "it evaluates weights by playing episodes, which recorded experience cannot do"
+_NEWEST = "it is on-policy, and recorded steps are from another policy"
 
 INSTEAD = {
     "input": (
@@ -81,24 +81,24 @@ INSTEAD = {
     "input_evaluation": (("vf_loss_coeff", _NEWEST), ("noise_stdev", _PLAYS)),
     "off_policy_estimation_methods": (("vf_loss_coeff", _NEWEST), ("noise_stdev", _PLAYS)),
     "beta": (("bc_logstd_coeff", "BC is MARWIL with a beta of 0"),),
-    "replay_buffer_size": (("bc_logstd_coeff", "what is held is counted in steps, by buffer_size"),),
-    "use_gae": (("bc_logstd_coeff", "returns are whole ones, up to the end of each episode"),),
+    "replay_buffer_size": (("bc_logstd_coeff", "the capacity is counted in steps, by buffer_size"),),
+    "use_gae": (("bc_logstd_coeff", "it uses Monte Carlo returns, up to the end of each episode"),),
     "lr": (
-        ("stepsize", "Adam's step size is stepsize"),
-        ("sgd_stepsize", "the step size is sgd_stepsize"),
+        ("stepsize", "the learning rate is stepsize"),
+        ("sgd_stepsize", "the learning rate is sgd_stepsize"),
     ),
-    "stepsize": (("sgd_stepsize", "the step size is sgd_stepsize"),),
-    "sgd_stepsize": (("stepsize", "Adam's step size is stepsize"),),
+    "stepsize": (("sgd_stepsize", "the learning rate is sgd_stepsize"),),
+    "sgd_stepsize": (("stepsize", "the learning rate is stepsize"),),
     "episodes_per_batch": (("num_rollouts", "num_rollouts counts directions of two episodes each"),),
     "num_rollouts": (("episodes_per_batch", "episodes_per_batch counts episodes, two for each direction"),),
-    "synchronize_filters": (("noise_stdev", "its workers try weights that one filter goes with"),),
+    "synchronize_filters": (("noise_stdev", "its workers perturb weights that belong to one filter"),),
     "shuffle_buffer_size": (("vf_loss_coeff", _NEWEST), ("noise_stdev", _PLAYS)),
-    "remote_worker_envs": (("noise_stdev", "its workers play side by side already; raise num_workers"),),
-    "batch_mode": (("noise_stdev", "its episodes are always played to their end, as with complete_episodes"),),
-    "exploration_config": (("noise_stdev", "what it tries are perturbed weights, by noise_stdev"),),
+    "remote_worker_envs": (("noise_stdev", "its workers already play environments in parallel; raise num_workers"),),
+    "batch_mode": (("noise_stdev", "its episodes are always complete, as with complete_episodes"),),
+    "exploration_config": (("noise_stdev", "it explores by perturbing weights, with noise_stdev"),),
     "compress_observations": (
-        ("vf_share_layers", "fragments are learnt from as they come, and kept by nobody"),
-        ("noise_stdev", "observations stay with the worker that made them"),
+        ("vf_share_layers", "fragments are trained on as they arrive and not stored"),
+        ("noise_stdev", "observations do not leave the worker"),
     ),
     "monitor": (("noise_stdev", _FILM),),
     "record_env": (("noise_stdev", _FILM),),
@@ -121,8 +121,8 @@ INSTEAD = {
     "actor_hiddens": (("policy_model", "the policy's layers are policy_model.fcnet_hiddens"),),
     "critic_hiddens": (("Q_model", "the critics' layers are Q_model.fcnet_hiddens"),),
     "twin_q": (
-        ("num_critics", "its critics are counted by num_critics"),
-        ("double_q", "its double learning is double_q"),
+        ("num_critics", "set the number of critics with num_critics"),
+        ("double_q", "the equivalent key is double_q"),
     ),
     "tau": (("bn_momentum", "it has no target networks"),),
     "target_network_update_freq": (("bn_momentum", "it has no target networks"),),

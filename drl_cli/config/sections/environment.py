@@ -34,39 +34,46 @@ class EnvironmentKeys(Section):
     env_config: PlainMapping = key({}, "Keyword arguments of gymnasium.make for this environment, plain data.")
     fresh_envs: bool = key(
         False,
-        "Make a new environment for every episode, of training and of evaluations; false resets the one that there is with a "
-        "seed, so that statistics of wrappers and curricula live on. Runs can then be resumed bit for bit also where a reset "
-        "with a seed does not forget all that was before (drl env check says so), for the price of a constructor an episode.",
+        "Construct a new environment for every training and evaluation episode; false resets the existing one with "
+        "a seed, so that wrapper statistics and curricula persist. With true, runs resume bit for bit even if a "
+        "seeded reset does not clear all state (see drl env check), at the cost of one constructor call per "
+        "episode.",
     )
-    gamma: float = key(0.99, "Discount of the reward per env step.", ge=0, le=1)
+    gamma: float = key(0.99, "Discount factor per env step.", ge=0, le=1)
     horizon: Whole | None = key(
         None,
-        "Cut episodes (truncated, not terminated) after this many steps; null leaves it to the environment's own limit.",
+        "Truncate episodes after this many steps; null uses only the environment's own limit.",
         "env steps",
         ge=1,
     )
     normalize_actions: bool = key(
         True,
-        "The policy acts in [-1, 1] and its actions are stretched to the bounds of the action space.",
+        "The policy acts in [-1, 1] and its actions are rescaled to the bounds of the action space.",
         rllib=False,
-        why="a policy whose actions start near 0, with a deviation near 1, covers any action space; as in RLlib 1.13",
+        why=(
+            "a policy whose actions start near 0 with a standard deviation near 1 covers any action space; as in "
+            "RLlib 1.13"
+        ),
     )
-    clip_actions: bool = key(True, "Clip actions to the bounds of the action space before they reach the environment.")
+    clip_actions: bool = key(
+        True, "Clip actions to the bounds of the action space before they are sent to the environment."
+    )
     clip_rewards: ClipRewards = key(
         None,
-        "Limit rewards before they are learnt from: true to their sign, x to [-x, x], or [low, high], false never; null "
-        "is true for Atari games with preprocessor_pref deepmind, else false. Reported rewards stay as they were.",
+        "Clip rewards for training: true to their sign, x to [-x, x], or [low, high]; false: no clipping; null: "
+        "true for Atari games with preprocessor_pref deepmind, otherwise false. Reported rewards are not clipped.",
         allowed="true, false, null, a number in (0, 1e9], or [low, high]",
     )
     reward_scaling: bool = key(
         False,
-        "Divide the rewards that are learnt from by the running deviation of the discounted return, so that returns are of "
-        "the order of 1 whatever the environment's units. Behind clip_rewards; reported rewards stay as they were.",
+        "Divide training rewards by the running standard deviation of the discounted return, so that returns are of "
+        "the order of 1 whatever the environment's units. Applied after clip_rewards; reported rewards are not "
+        "scaled.",
     )
     preprocessor_pref: Literal["deepmind", "rllib"] | None = key(
         "deepmind",
-        "How Atari games are made ready, and nothing else: deepmind starts them with up to 30 no-ops and with FIRE where "
-        "they wait for it, skips four frames where the game does not, ends training episodes when a life is lost, and "
-        "gives 84x84 grays in stacks of four; rllib only resizes to 84x84; null leaves them as they are. The keys of "
-        "model change size, colour and stacks.",
+        "Preprocessing of Atari games: deepmind starts them with up to 30 no-ops and with FIRE where required, "
+        "skips four frames unless the game does, ends training episodes on loss of a life, and returns 84x84 "
+        "grayscale frames in stacks of four; rllib only resizes to 84x84; null does nothing. The keys of model "
+        "change size, colour and stacks. No effect on other environments.",
     )

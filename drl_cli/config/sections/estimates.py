@@ -40,15 +40,15 @@ class EstimateKeys(Section):
 
     input_evaluation: _Methods = key(
         (),
-        "is, wis: estimate, at every evaluation, what the policy would earn, by importance sampling, plain or weighted, from "
-        "recorded episodes whose actions have their probabilities (off_policy_estimator/ in the result). simulation: play "
-        "in the environment, which evaluation_interval asks for too.",
+        "Off-policy evaluation. is, wis: estimate the return of the policy at every evaluation, by ordinary or "
+        "weighted importance sampling, from recorded episodes with action probabilities (off_policy_estimator/ in "
+        "the result). simulation: play in the environment, which evaluation_interval also enables.",
         allowed="a list of is, wis, simulation, or one of them",
-        rllib="[is, wis] where files are read",
-        why="most files hold no probabilities, and where policies differ much an estimate says little",
+        rllib="[is, wis] when reading files",
+        why="most files hold no probabilities, and estimates are unreliable if the policies differ much",
     )
     input_evaluation_num_episodes: Whole = key(
-        _EPISODES, "Recorded episodes, drawn from all, that estimates are made of.", "episodes", ge=1, le=1_000_000
+        _EPISODES, "Recorded episodes used for estimates, sampled from all.", "episodes", ge=1, le=1_000_000
     )
 
     @model_validator(mode="after")

@@ -16,12 +16,12 @@ class EvaluationConfig(Section):
     explore: bool = key(
         False,
         "Whether evaluation episodes explore.",
-        rllib="true for SAC, false for DQN, DDPG and their kin",
-        why="the score is that of the policy one would deploy",
+        rllib="true for SAC, false for DQN, DDPG and related algorithms",
+        why="scores the policy that would be deployed",
     )
-    env_config: PlainMapping = key({}, "Keyword arguments of gymnasium.make, laid over the training's env_config.")
+    env_config: PlainMapping = key({}, "Keyword arguments of gymnasium.make that override env_config in evaluations.")
     horizon: Whole | None = key(
-        None, "Cut evaluation episodes after this many steps; null takes the training's horizon.", "env steps", ge=1
+        None, "Truncate evaluation episodes after this many steps; null uses horizon.", "env steps", ge=1
     )
 
 
@@ -30,11 +30,11 @@ class EvaluationKeys(Section):
 
     evaluation_interval: Whole | None = key(
         5,
-        "Score the policy after every so many iterations; null never.",
+        "Iterations between two evaluations; null: no evaluations.",
         "iterations",
         ge=1,
         rllib=None,
-        why="episode_reward_mean scores the exploring policy of the past; an evaluation says how good the agent is now",
+        why="episode_reward_mean averages past episodes with exploration; an evaluation scores the current policy",
     )
     evaluation_num_episodes: Whole = key(
         10,
@@ -45,13 +45,13 @@ class EvaluationKeys(Section):
     )
     evaluation_duration_unit: Literal["episodes", "timesteps"] = key(
         "episodes",
-        "What evaluation_num_episodes counts. With timesteps whole episodes are played, sixteen at a time, until they have "
-        "so many env steps together.",
+        "Unit of evaluation_num_episodes. With timesteps, whole episodes are played, sixteen at a time, until they "
+        "have this many env steps in total.",
     )
     evaluation_num_workers: Whole = key(
         0,
-        "Testers that share the episodes of an evaluation; 0 is one tester, as 1 is. A score does not depend on how many "
-        "there are.",
+        "Testers that share the episodes of an evaluation; 0 means one tester, like 1. A score does not depend on "
+        "their number.",
         "processes",
         needs=("num_workers", 1),
         ge=0,
@@ -59,16 +59,16 @@ class EvaluationKeys(Section):
     )
     evaluation_parallel_to_training: bool | None = key(
         None,
-        "Whether training goes on while the policy is scored; null: with workers it does, in a run without workers, which "
-        "is one process, it waits.",
+        "Whether training continues during an evaluation; null: yes with workers, no in a run without workers, "
+        "which is a single process.",
         needs=("num_workers", 1),
         rllib=False,
-        why="the testers are processes of their own: a wait would leave the learner idle",
+        why="testers are separate processes; waiting for them would leave the learner idle",
     )
     custom_eval_function: str | None = key(
         None,
-        "Your own function that scores the policy in place of the usual episodes: the name under which a module of --import, "
-        "or an installed package, has registered it (drl_cli.register_evaluation).",
+        "A function of your own that replaces evaluation episodes: the name under which a module of --import, or an "
+        "installed package, has registered it (drl_cli.register_evaluation).",
         allowed="the name of a registered evaluation, or null",
         needs=("evaluation_interval", 1),
         min_length=1,
@@ -81,18 +81,17 @@ class EvaluationKeys(Section):
         "env steps",
         ge=1,
     )
-    evaluation_config: EvaluationConfig = key(EvaluationConfig(), "What differs from training while scoring.")
+    evaluation_config: EvaluationConfig = key(EvaluationConfig(), "Settings that differ from training in evaluations.")
     evaluation_confirm_episodes: Whole = key(
         50,
-        "When an evaluation reaches the goal, this many fresh episodes must confirm it before it counts; 0 counts it as "
-        "it is.",
+        "Further episodes that must confirm the goal when an evaluation reaches it; 0: no confirmation.",
         "episodes",
         ge=0,
         le=100_000,
     )
     evaluation_hold: Whole = key(
         0,
-        "Evaluations to go on for after the goal was reached, to see whether it holds.",
+        "Evaluations to continue for after the goal has been reached, to see whether it is held.",
         "evaluations",
         ge=0,
         le=10_000,

@@ -1,6 +1,6 @@
 """Keys in ``evaluation_config`` that evaluations do not read: any key of the algorithm may stand there, as in RLlib.
 
-Used by ``config.parse``. A score depends on the policy, the environment and the seeds alone, so that most keys change nothing
+Used by ``config.parse``. A score depends on the policy, the environment and the seeds alone, so that most keys have no effect
 there, which a notice says; those that would change what is scored are refused unless they have the value of training.
 """
 
@@ -16,9 +16,9 @@ from drl_cli.config.schema import Section, type_of
 from drl_cli.errors import shown
 
 SECTION = "evaluation_config"
-_OF_POLICY = "it is part of the policy that is scored; leave it as it is in training"
-_OF_RUN = "evaluations have that of the run; leave it out here"
-_DRAWN = "evaluations are not drawn. Film a checkpoint with: drl rollout CHECKPOINT --video-dir DIR"
+_OF_POLICY = "it is part of the evaluated policy; use the value of training"
+_OF_RUN = "evaluations use that of the run; omit it here"
+_DRAWN = "evaluations are not rendered. Record videos with: drl rollout CHECKPOINT --video-dir DIR"
 
 REFUSED = {
     "env": "score on another environment with: drl evaluate RUN --env ID",
@@ -55,16 +55,16 @@ def settled(
             why = wrong or f"not supported: {REFUSED[name]}"
             problems.append(f"{SECTION}.{name}: {why} {place}.")
         elif name == "exploration_config" and kept.get("explore") is True and not same:
-            why = "evaluations that explore draw the policy's own actions, and lay nothing over them"
+            why = "evaluations with explore sample from the policy itself, without further exploration"
             problems.append(f"{SECTION}.{name}: not supported: {why} {place}.")
         elif name in ("render_env", "record_env") and value:
-            notices.append(f"{SECTION}.{name} {shown(value)} changes nothing: {_DRAWN}.")
+            notices.append(f"{SECTION}.{name} {shown(value)} has no effect: {_DRAWN}.")
         else:
             idle.append(name)
     if idle:
-        change = "changes" if len(idle) == 1 else "change"
+        verb = "has" if len(idle) == 1 else "have"
         names = ", ".join(f"{SECTION}.{name}" for name in sorted(idle))
-        notices.append(f"{names} {change} nothing: a score depends on the policy, the environment and the seeds alone.")
+        notices.append(f"{names} {verb} no effect: a score depends only on the policy, the environment and the seeds.")
     return {**mapping, SECTION: kept}, problems, notices
 
 

@@ -93,8 +93,10 @@ class OwnExplorationKeys(Section):
     """The keys that every registered exploration has, beside its own."""
 
     type: str = key("", TYPE)
-    random_timesteps: Whole | None = key(None, "As for the others: env steps of uniformly random actions.", ge=0)
-    hold_steps: Whole | None = key(None, "As for the others: steps for which those are repeated.", ge=1, le=1000)
+    random_timesteps: Whole | None = key(None, "As for the other classes: env steps of uniformly random actions.", ge=0)
+    hold_steps: Whole | None = key(
+        None, "As for the other classes: steps for which each of these actions is repeated.", ge=1, le=1000
+    )
 
 
 class ExplorationConfig(Section):
@@ -117,14 +119,14 @@ class ExplorationConfig(Section):
     ] = key("StochasticSampling", TYPE)
     random_timesteps: Whole | None = key(
         None,
-        "Env steps of the whole run at whose start actions are uniformly random; null means learning_starts.",
+        "Env steps at the start of the run with uniformly random actions; null means learning_starts.",
         "env steps",
         ge=0,
     )
     hold_steps: Whole | None = key(
         None,
         "Steps for which an environment repeats each uniformly random action. Independent actions cancel out: on "
-        "MountainCarContinuous 0.2 % of such episodes reach the flag, 59 % where actions are held for 8 steps.",
+        "MountainCarContinuous 0.2 % of random episodes reach the flag, 59 % if actions are held for 8 steps.",
         "env steps",
         ge=1,
         le=1000,
@@ -132,43 +134,45 @@ class ExplorationConfig(Section):
     initial_epsilon: Share | None = key(None, "Share of random actions at the start.", "share of actions")
     final_epsilon: Share | None = key(None, "Share of random actions after epsilon_timesteps.", "share of actions")
     epsilon_timesteps: Whole | None = key(
-        None, "Env steps of the run over which epsilon falls from its initial to its final value.", "env steps", ge=1
+        None, "Env steps over which epsilon falls from its initial to its final value.", "env steps", ge=1
     )
     epsilon_schedule: Schedule | None = key(
-        None, "[[env_step, epsilon], …], linear in between, in place of the three keys above.", None, _SCHEDULE_ALLOWED
+        None, "[[env_step, epsilon], …], piecewise linear; replaces the three keys above.", None, _SCHEDULE_ALLOWED
     )
     temperature: float | None = key(
-        None, "Action values are divided by it before they weigh the draw of an action.", gt=0, le=1e6
+        None, "Temperature of the softmax over action values from which actions are sampled.", gt=0, le=1e6
     )
     stddev: Scale | None = key(
         None,
-        "Standard deviation of the noise before it is scaled.",
+        "Standard deviation of the noise before scaling.",
         "share of half the action range",
     )
-    initial_scale: Scale | None = key(None, "Factor of the noise after the random phase.", "factor")
-    final_scale: Scale | None = key(None, "Factor of the noise after scale_timesteps.", "factor")
+    initial_scale: Scale | None = key(None, "Scale of the noise after the random phase.", "factor")
+    final_scale: Scale | None = key(None, "Scale of the noise after scale_timesteps.", "factor")
     scale_timesteps: Whole | None = key(
-        None, "Env steps after the random phase over which the factor goes to its final value.", "env steps", ge=1
+        None, "Env steps after the random phase over which the scale reaches its final value.", "env steps", ge=1
     )
     scale_schedule: Schedule | None = key(
-        None, "[[env_step, factor], …], linear in between, in place of the three keys above.", None, _SCHEDULE_ALLOWED
+        None, "[[env_step, factor], …], piecewise linear; replaces the three keys above.", None, _SCHEDULE_ALLOWED
     )
-    ou_theta: Share | None = key(None, "Share by which the process returns to zero at each step.", "share per env step")
-    ou_sigma: Scale | None = key(None, "Standard deviation of what each step adds to the process.")
-    ou_base_scale: Scale | None = key(None, "Factor from the process to noise, times the width of the action range.")
+    ou_theta: Share | None = key(
+        None, "Mean reversion of the Ornstein-Uhlenbeck process per step.", "share per env step"
+    )
+    ou_sigma: Scale | None = key(None, "Standard deviation of the process's increments.")
+    ou_base_scale: Scale | None = key(None, "Scale of the process as noise, times the width of the action range.")
     initial_stddev: Scale | None = key(
-        None, "Standard deviation of the noise on the weights at the start; it then adapts to what it does to actions."
+        None, "Initial standard deviation of the parameter noise; it is then adapted to its effect on actions."
     )
     sub_exploration: PlainMapping | None = key(
         None,
-        "An exploration laid over the actions of the noisy net; null means epsilon 0.01 for Discrete actions and "
-        "Ornstein-Uhlenbeck noise for Box actions.",
+        "Exploration applied to the actions of the perturbed network; null means epsilon 0.01 for Discrete actions "
+        "and Ornstein-Uhlenbeck noise for Box actions.",
         allowed="a mapping with type and keys of that type, or null",
     )
     sde_sample_freq: Whole | None = key(
         None,
-        "Steps of an environment after which the matrix of state-dependent noise is drawn anew, as at the start of "
-        "every episode.",
+        "Steps of an environment between resamplings of the matrix of state-dependent noise, which is also "
+        "resampled at the start of every episode.",
         "env steps",
         ge=1,
         le=1_000_000,
@@ -242,10 +246,7 @@ class ExplorationConfig(Section):
         try:
             _registered(self.type).schema.model_validate({name: value_of(self, name) for name in uses})
         except ValidationError as error:
-            item = error.errors()[0]
-            cause = item.get("ctx", {}).get("error")
-            name = getattr(cause, "key", None) or str(item["loc"][0])
-            raise MisfitError(name, str(cause or item["msg"])) from error
+            raise MisfitError(*_first_of(error)) from error
 
     def _laid_over(self, given: dict[str, Any]) -> None:
         """Refuse a ``sub_exploration`` that cannot be laid over noisy weights."""
@@ -257,10 +258,16 @@ class ExplorationConfig(Section):
         try:
             type(self).model_validate(given)
         except ValidationError as error:
-            item = error.errors()[0]
-            cause = item.get("ctx", {}).get("error")
-            name = getattr(cause, "key", None) or ".".join(map(str, item["loc"][:1]))
-            raise MisfitError("sub_exploration", f"{name}: {cause or item['msg']}") from error
+            name, text = _first_of(error)
+            raise MisfitError("sub_exploration", f"{name}: {text}") from error
+
+
+def _first_of(error: ValidationError) -> tuple[str, str]:
+    """Return (key, what is wrong) of the first thing that ``error`` says."""
+    item = error.errors()[0]
+    cause = item.get("ctx", {}).get("error")
+    name = cause.key if isinstance(cause, MisfitError) else ".".join(map(str, item["loc"][:1]))
+    return name, str(cause or item["msg"])
 
 
 def types_of(schema: type[Section]) -> tuple[str, ...]:

@@ -19,8 +19,7 @@ class IterationKeys(Section):
 
     timesteps_per_iteration: Whole = key(
         1000,
-        "Env steps after which an iteration may end and a result line is written; 0: after what one round of the loop "
-        "samples.",
+        "Minimum env steps per iteration, and so per line of results; 0: the steps of one round of the loop.",
         "env steps",
         ge=0,
         rllib=0,
@@ -28,14 +27,14 @@ class IterationKeys(Section):
     )
     min_train_timesteps_per_iteration: Whole = key(
         0,
-        "Env steps that must be learnt from (info/num_steps_trained) before an iteration may end.",
+        "Minimum env steps trained on (info/num_steps_trained) per iteration.",
         "env steps trained",
         ge=0,
     )
     min_iter_time_s: float | None = key(
         None,
-        "Shortest duration of an iteration; null means 1 with workers and 0 without, where only env steps count "
-        "so that runs can be repeated exactly.",
+        "Minimum duration of an iteration; null means 1 with workers, and 0 without workers, where only env steps "
+        "count so that runs are reproducible.",
         "seconds",
         ge=0,
         le=86_400,
@@ -44,29 +43,29 @@ class IterationKeys(Section):
     )
     metrics_smoothing_episodes: Whole = key(
         100,
-        "Most recent training episodes over which episode_reward_mean and its like are taken.",
+        "Number of most recent training episodes over which episode_reward_mean and similar fields are computed.",
         "episodes",
         ge=1,
         le=100_000,
     )
     callbacks: str | None = key(
         None,
-        "Your own code that runs at episodes, steps and results: the name under which a module of --import, or an installed "
-        "package, has registered it (drl_cli.register_callbacks).",
+        "Hooks of your own for episodes, steps and results: the name under which a module of --import, or an "
+        "installed package, has registered them (drl_cli.register_callbacks).",
         allowed="the name of registered callbacks, or null",
         min_length=1,
         max_length=200,
     )
     seed: Whole | None = key(
-        None, "Seed of everything random in the run; null draws one and records it.", ge=0, le=2**31 - 1
+        None, "Seed of all randomness in the run; null draws one and records it.", ge=0, le=2**31 - 1
     )
     log_level: Literal["DEBUG", "INFO", "WARN", "ERROR"] = key(
-        "WARN", "How much goes into the run's log; -v is INFO, -vv DEBUG."
+        "WARN", "Level of detail of the run's log; -v is INFO, -vv DEBUG."
     )
     log_sys_usage: bool = key(
-        True, "Whether results have the load of the machine (perf/cpu_util_percent, perf/ram_util_percent)."
+        True, "Whether results include the load of the machine (perf/cpu_util_percent, perf/ram_util_percent)."
     )
-    checkpoint_compress: bool = key(True, "Whether the replay's columns are compressed (lz4) in checkpoints.")
+    checkpoint_compress: bool = key(True, "Whether replay columns are compressed (LZ4) in checkpoints.")
 
 
 def least_seconds(rllib: float) -> Default:

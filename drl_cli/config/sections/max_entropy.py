@@ -21,14 +21,14 @@ class Optimization(Section):
     """Learning rates of the three parts."""
 
     actor_learning_rate: Rate = key(
-        1e-3, "Adam's step size of the policy.", "per update", RATE_ALLOWED, rllib=3e-4, why=_RATE_WHY
+        1e-3, "Learning rate of the policy (Adam).", "per update", RATE_ALLOWED, rllib=3e-4, why=_RATE_WHY
     )
     critic_learning_rate: Rate = key(
-        1e-3, "Adam's step size of the critics.", "per update", RATE_ALLOWED, rllib=3e-4, why=_RATE_WHY
+        1e-3, "Learning rate of the critics (Adam).", "per update", RATE_ALLOWED, rllib=3e-4, why=_RATE_WHY
     )
     entropy_learning_rate: Rate = key(
         1e-3,
-        "Adam's step size of the temperature alpha; 0 keeps alpha at initial_alpha.",
+        "Learning rate of the temperature alpha (Adam); 0 keeps alpha at initial_alpha.",
         "per update",
         RATE_ALLOWED,
         rllib=3e-4,
@@ -43,34 +43,35 @@ class SoftKeys(LearnersPriorities):
     policy_model: FullyConnected = key(FullyConnected(), "The network of the policy.")
     initial_alpha: float = key(
         0.2,
-        "Temperature alpha at the start: the weight of entropy beside reward.",
+        "Initial temperature alpha, the weight of the entropy relative to the reward.",
         gt=0,
         le=1e6,
         rllib=1.0,
-        why="what the measured LunarLander runs start from; at 1.0 entropy outweighs small rewards until alpha is down",
+        why="used in the measured LunarLander runs; at 1.0 entropy outweighs small rewards until alpha has decreased",
     )
     target_entropy: Literal["auto"] | Annotated[float, Field(ge=-1e6, le=1e6)] | None = key(
         "auto",
-        "Entropy that alpha is learnt to keep; auto (or null) is minus the number of action dimensions, and for "
-        "Discrete actions the share target_entropy_fraction of the largest possible entropy.",
+        "Target entropy for learning alpha; auto (or null) is minus the number of action dimensions, and for "
+        "Discrete actions target_entropy_fraction times the maximum entropy.",
         "nats",
         "'auto', null or a number in [-1e6, 1e6]",
     )
     backup_entropy: bool = key(
         True,
-        "Whether the critics' targets count the entropy of the next action as a reward, as SAC's do; false: the reward "
-        "alone. Counted, it pays for every step that an episode goes on, which at a gamma near 1 can be more than what "
-        "ends it.",
+        "Whether the critics' targets include the entropy of the next action, as in SAC; false: the reward alone. "
+        "The entropy rewards every further step of an episode, which with gamma near 1 can outweigh the reward for "
+        "ending it.",
     )
     optimization: Optimization = key(Optimization(), "Learning rates.")
     use_sde: bool = key(
         False,
-        "State-dependent exploration (gSDE): the noise is a linear function of the policy's last features, drawn anew "
-        "every exploration_config.sde_sample_freq steps, so that it is smooth in time. For Box actions.",
+        "State-dependent exploration (gSDE): the noise is a linear function of the policy's last hidden features, "
+        "whose matrix is resampled every exploration_config.sde_sample_freq steps, so that it is smooth in time. "
+        "For Box actions.",
     )
     log_std_init: float = key(
         -3.0,
-        "Logarithm of the standard deviation that the elements of the noise's matrix start from.",
+        "Initial log standard deviation of the elements of the noise matrix.",
         ge=-20,
         le=2,
         needs=("use_sde", 1),

@@ -58,10 +58,12 @@ class FullyConnected(Section):
         "units",
         allowed="a list of whole numbers in [1, 65536], at most 32",
         rllib=[256, 256],
-        why="2x64 runs six times the updates a second of 2x256 on one core and suffices for small and medium tasks",
+        why=(
+            "2x64 makes six times the updates per second of 2x256 on one core and suffices for small and medium tasks"
+        ),
     )
-    fcnet_activation: ACTIVATIONS = key("relu", "What follows each hidden layer.")
-    layer_norm: bool = key(False, "Normalise each hidden layer's output before its activation.")
+    fcnet_activation: ACTIVATIONS = key("relu", "Activation of each hidden layer.")
+    layer_norm: bool = key(False, "Layer normalisation before the activation of each hidden layer.")
 
 
 class OwnNetwork(Section):
@@ -69,8 +71,8 @@ class OwnNetwork(Section):
 
     custom_model: Annotated[str, Field(min_length=1, max_length=200)] | None = key(
         None,
-        "A network of your own by the name under which register_model knows it: every net sees observations with it, in the "
-        "place of this section's convolutions and hidden layers. Its module comes with --import.",
+        "A custom network, by the name registered with register_model: it replaces this section's convolutions and "
+        "hidden layers in every network of the algorithm. Load its module with --import.",
         allowed="the name of a registered model, or null",
     )
     custom_model_config: PlainMapping = key({}, "Keyword arguments of custom_model's class, plain data.")
@@ -87,34 +89,35 @@ class Vision(OwnNetwork):
 
     conv_filters: Filters | None = key(
         None,
-        "The convolutions, first to last; the last is unpadded, those before it keep size / stride (rounded up). null: "
-        "RLlib's for images of 84x84 and 42x42, some of ours for other sizes.",
+        "The convolutions, first to last; the last is unpadded, the others have output size / stride (rounded up). "
+        "null: RLlib's for images of 84x84 and 42x42, drl's own for other sizes.",
         allowed="null or a list of [filters, kernel, stride], at most 16, whole numbers of at least 1",
     )
-    conv_activation: ACTIVATIONS = key("relu", "What follows each convolution.")
+    conv_activation: ACTIVATIONS = key("relu", "Activation of each convolution.")
     dim: Annotated[Whole, Field(ge=8, le=1024)] | None = key(
         None,
-        "Height and width that images are resized to; null: 84 for Atari games unless preprocessor_pref is null, as they "
-        "are for all else.",
+        "Height and width to which images are resized; null: 84 for Atari games unless preprocessor_pref is null, "
+        "otherwise unchanged.",
         "pixels",
         rllib=84,
-        why="RLlib's value speaks of Atari games; other images are small as they come, or are asked for by this key",
+        why="RLlib's value is for Atari games; other images are usually small, or set this key",
     )
     grayscale: bool | None = key(
         None,
-        "Whether images lose their colours; null: true for Atari games with preprocessor_pref deepmind, else false.",
+        "Whether images are converted to grayscale; null: true for Atari games with preprocessor_pref deepmind, "
+        "otherwise false.",
         rllib=False,
-        why="RLlib's deepmind games are gray whatever the key says; here false gives colours there too",
+        why="in RLlib, deepmind games are gray whatever the key says; here false keeps their colours",
     )
-    zero_mean: bool = key(True, "Bytes of images enter the network in [-1, 1]; false: in [0, 1].")
+    zero_mean: bool = key(True, "Whether image bytes are scaled to [-1, 1]; false: to [0, 1].")
     framestack: bool | Annotated[Whole, Field(ge=1, le=16)] | None = key(
         None,
-        "How many of the last observations the policy sees; true is 4, false 1, null: 4 for Atari games with "
-        "preprocessor_pref deepmind, else 1.",
+        "Number of stacked observations; true is 4, false 1, null: 4 for Atari games with preprocessor_pref "
+        "deepmind, otherwise 1.",
         "observations",
         "true, false, null or a whole number in [1, 16]",
         rllib=True,
-        why="RLlib's true stacks deepmind's Atari games and nothing else, which is what null does here",
+        why="RLlib's true stacks only deepmind's Atari games, which is what null does here",
     )
 
 
@@ -125,17 +128,17 @@ class Network(FullyConnected, Vision):
 class RecurrentNetwork(Network):
     """A network that may end in an LSTM, before the heads."""
 
-    use_lstm: bool = key(False, "Whether an LSTM follows the hidden layers, so that the policy remembers its episode.")
+    use_lstm: bool = key(False, "Whether an LSTM follows the hidden layers.")
     lstm_cell_size: Whole = key(
         64,
-        "Cells of the LSTM, if there is one.",
+        "Number of cells of the LSTM.",
         "units",
         ge=1,
         le=65536,
         rllib=256,
-        why="as wide as the layers in front of it; 256 cost fourteen times the arithmetic",
+        why="as wide as the layers before it; 256 cells need fourteen times the arithmetic",
     )
-    max_seq_len: Whole = key(20, "Steps of a sequence that the LSTM learns from.", "env steps", ge=1, le=1000)
+    max_seq_len: Whole = key(20, "Length of the sequences on which the LSTM is trained.", "env steps", ge=1, le=1000)
 
 
 def conv_filters(model: Vision, height: int, width: int) -> list[tuple[int, int, int, str]]:

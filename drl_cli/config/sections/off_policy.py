@@ -28,16 +28,16 @@ class TargetKeys(Section):
 
     tau: float = key(
         0.01,
-        "Polyak (soft) update: share of the learnt networks that goes into their targets at a target update; 1 copies them.",
+        "Polyak (soft) update: weight of the online networks in each update of the target networks; 1 copies them.",
         "share per target update",
         gt=0,
         le=1,
         rllib=0.005,
-        why="fits the higher learning rates: targets that follow twice as fast",
+        why="matches the higher learning rates: targets that follow twice as fast",
     )
     target_network_update_freq: Whole = key(
         0,
-        "Env steps sampled between two updates of the target networks; 0 updates them after every update.",
+        "Env steps sampled between two updates of the target networks; 0: after every update.",
         "env steps",
         ge=0,
     )
@@ -46,15 +46,13 @@ class TargetKeys(Section):
 class TwinKeys(Section):
     """One critic or two."""
 
-    twin_q: bool = key(True, "Clipped double Q-learning: two critics, the lower of whose estimates is the target.")
+    twin_q: bool = key(True, "Clipped double Q-learning: two critics, with the minimum of their estimates as target.")
 
 
 class DelayKeys(Section):
     """How often the policy is updated."""
 
-    policy_delay: Whole = key(
-        1, "Delayed policy updates: updates of the critics for each one of the policy.", "updates", ge=1, le=1000
-    )
+    policy_delay: Whole = key(1, "Delayed policy updates: critic updates per policy update.", "updates", ge=1, le=1000)
 
 
 class LearnersPriorities(Section):
@@ -85,8 +83,8 @@ class BufferedKeys(
 
     grad_clip: Annotated[float, Field(gt=0, le=1e9)] | None = key(
         None,
-        "Largest global norm of the gradients of each part (policy, critics, …); null never clips. RLlib's is the norm "
-        "of each variable.",
+        "Gradient clipping by global norm, for each part (policy, critics, …); null: no clipping. RLlib clips the "
+        "norm of each variable.",
         "norm",
     )
 
@@ -119,12 +117,11 @@ class OffPolicyKeys(
 ):
     """What every algorithm has that learns the values of actions from a replay."""
 
-    model: Vision = key(Vision(), "What sees observations in front of the other layers: of images, or of your own.")
+    model: Vision = key(Vision(), "The layers before all others: convolutions for images, or a custom network.")
     policy_average: float = key(
         0.0,
-        "Share that the past keeps, at each update, in a running average of the policy's weights; the average is what "
-        "acts, is scored and is checkpointed. 0 acts with the newest weights. 1 / (1 - policy_average) updates is its "
-        "memory.",
+        "Decay of a running average of the policy's weights, per update; the average acts, is evaluated and is "
+        "checkpointed. 0 uses the newest weights. The averaging window is about 1 / (1 - policy_average) updates.",
         "share per update",
         ge=0,
         lt=1,

@@ -47,7 +47,7 @@ RECORDED = {
     "evaluation_interval": default(
         1,
         rllib=None,
-        why="no episodes are played but those of evaluations: nothing else says how good the agent is",
+        why="only evaluations play episodes, so nothing else measures the agent",
     ),
 }
 """What algorithms start from that learn the values of actions from recorded experience: CQL, IQL, TD3+BC. A timestep is a step
@@ -71,9 +71,9 @@ _Shares = Annotated[dict[_Path, Annotated[float, Field(gt=0, le=1)]], AfterValid
 class InputConfig(Section):
     """Where ``input: dataset`` is, in the words of RLlib from 1.9 on."""
 
-    format: Literal["json"] = key("json", "How the files are written: lines of JSON.")
+    format: Literal["json"] = key("json", "Format of the files: JSON lines.")
     paths: Paths | None = key(
-        None, "A file, a folder, a pattern or a list of them.", allowed="a path, a list of paths, or null"
+        None, "A file, a folder, a glob pattern or a list of them.", allowed="a path, a list of paths, or null"
     )
 
 
@@ -82,21 +82,22 @@ class InputKeys(Section):
 
     input: Paths | _Shares = key(
         SAMPLER,
-        "sampler: workers step the environment. Else recorded experience: a file, a folder, a pattern, a list of them, or "
-        "minari://ID, which is read instead and held as far as it fits into buffer_size. {sampler: 0.5, PATH: 0.5}: shares "
-        "of the steps that enter the buffer; files are read again and again then.",
+        "sampler: workers step the environment. Otherwise recorded experience is read: a file, a folder, a glob "
+        "pattern, a list of them, or minari://ID; it is kept as far as it fits into buffer_size. {sampler: 0.5, "
+        "PATH: 0.5}: shares of the steps that enter the buffer; files are then read repeatedly.",
         allowed="sampler, a path, a list of paths, or a mapping of these to shares that sum to 1",
     )
     input_config: InputConfig = key(InputConfig(), "Where the files are if input is dataset.")
     shuffle_buffer_size: Whole = key(
         0,
-        "Of so many pieces of episodes (a batch of RLlib's, an episode) one is drawn at random to be read next; 0: in the "
-        "order of the files. For files of more than buffer_size steps, of which only the newest ones are learnt from.",
+        "Size of the shuffle buffer, in pieces of episodes (an RLlib batch, or an episode), from which the next one "
+        "is sampled; 0 reads in the order of the files. For files of more than buffer_size steps, of which only the "
+        "newest are trained on.",
         ge=0,
         le=1_000_000,
     )
     actions_in_input_normalized: bool = key(
-        False, "Whether files hold Box actions in [-1, 1], to be stretched to the bounds of the action space."
+        False, "Whether files hold Box actions in [-1, 1], which are rescaled to the bounds of the action space."
     )
 
     @model_validator(mode="after")
@@ -185,18 +186,19 @@ class OutputKeys(Section):
 
     output: Annotated[str, Field(min_length=1), AfterValidator(_local)] | None = key(
         None,
-        "Record every env step: logdir into the folder experience of the run's folder, else a folder, which is made; null does "
-        "not. Raw observations and rewards, actions in the environment's units.",
+        "Record every env step: logdir writes to the folder experience in the run's folder, any other value to that "
+        "folder, which is created; null: no recording. Raw observations and rewards, actions in the environment's "
+        "units.",
         allowed="logdir, a folder, or null",
     )
     output_compress_columns: Annotated[tuple[Column, ...], Field(strict=False, max_length=len(COLUMNS))] = key(
         ("obs", "new_obs"),
-        "Columns that are packed (lz4, as RLlib packs them); the others are plain lists of numbers.",
+        "Columns that are packed (LZ4, as in RLlib); the others are plain lists of numbers.",
         allowed=f"a list of {', '.join(COLUMNS)}",
     )
     output_max_file_size: Whole = key(
         64 * 2**20,
-        "A worker goes on in another file before one grows beyond this; a single line may be longer.",
+        "Maximum size of a file, after which a worker starts another; a single line may be longer.",
         "bytes",
         ge=1024,
         le=2**40,

@@ -35,15 +35,13 @@ CLIP_WHY = "as in OpenAI's baselines"
 class OnPolicyNetwork(RecurrentNetwork):
     """The network of the policy, and, with heads of its own, of the value."""
 
-    fcnet_activation: ACTIVATIONS = key("tanh", "What follows each hidden layer.")
+    fcnet_activation: ACTIVATIONS = key("tanh", "Activation of each hidden layer.")
     free_log_std: bool = key(
         False,
-        "Whether the logarithm of the standard deviations of Box actions is a variable of its own, the same in all states, "
-        "instead of an output of the network.",
+        "Whether the log standard deviations of Box actions are state-independent variables instead of outputs of "
+        "the network.",
     )
-    lstm_use_prev_action_reward: bool = key(
-        False, "Whether the LSTM also sees the action and the reward of the step before."
-    )
+    lstm_use_prev_action_reward: bool = key(False, "Whether the LSTM also receives the previous action and reward.")
 
 
 class OnPolicyExploration(ExplorationConfig):
@@ -68,84 +66,82 @@ class OnPolicyKeys(
     IterationKeys,
     ResourceKeys,
     defaults={
-        "num_workers": default(0, rllib=2, why="a run in one process needs no Ray, and is reproducible bit for bit"),
+        "num_workers": default(0, rllib=2, why="a single process needs no Ray, and is reproducible bit for bit"),
         "num_envs_per_worker": default(
             8, rllib=1, why="one forward pass of a small net in NumPy costs about the same for 1 and 8 rows"
         ),
         "rollout_fragment_length": default(
-            128, rllib=200, why="with 8 environments two fragments are a batch of 2048 steps"
+            128, rllib=200, why="with 8 environments two fragments make a batch of 2048 steps"
         ),
     },
 ):
     """What every algorithm has that learns from steps of its newest, or almost newest, policy."""
 
-    model: OnPolicyNetwork = key(OnPolicyNetwork(), "The network of the policy and that of the value.")
+    model: OnPolicyNetwork = key(OnPolicyNetwork(), "The networks of policy and value.")
     vf_share_layers: bool = key(
         False,
-        "Whether policy and value share the hidden layers. With model.use_lstm they always do.",
+        "Whether policy and value share the hidden layers; always true with model.use_lstm.",
     )
     exploration_config: OnPolicyExploration = key(OnPolicyExploration(), "How to explore.")
     batch_mode: Literal["truncate_episodes", "complete_episodes"] = key(
         "truncate_episodes",
-        "truncate_episodes: every fragment has rollout_fragment_length steps of each environment; complete_episodes: each "
-        "environment goes on until its episode ends.",
+        "truncate_episodes: every fragment has rollout_fragment_length steps of each environment; "
+        "complete_episodes: each environment continues until its episode ends.",
     )
     train_batch_size: Whole = key(
         2048,
-        "Env steps that are collected with one version of the weights and learnt from together; whole fragments, so it "
-        "may be more.",
+        "Env steps sampled with one version of the weights and trained on together; rounded up to whole fragments.",
         "env steps",
         ge=1,
         le=10_000_000,
         rllib=200,
-        why="the usual batch of published recipes for small and medium tasks",
+        why="the usual batch size of published recipes for small and medium tasks",
     )
     lr: Rate = key(
         3e-4,
-        "Adam's step size of all weights.",
+        "Learning rate of all weights (Adam).",
         "per update",
         RATE_ALLOWED,
         rllib=1e-4,
-        why="the usual step size of published recipes for small and medium tasks",
+        why="the usual learning rate of published recipes for small and medium tasks",
     )
     adam_epsilon: float = key(
         1e-5,
-        "What Adam adds to the root of the mean squared gradient.",
+        "Adam's epsilon, added to the root of the mean squared gradient.",
         gt=0,
         le=1,
         rllib=1e-8,
-        why="as in OpenAI's baselines: where gradients fade, so do the steps",
+        why="as in OpenAI's baselines: steps become small as gradients vanish",
     )
     grad_clip: Norm | None = key(
         0.5,
-        "Largest global norm of the gradient of the mean loss; null never clips.",
+        "Gradient clipping by global norm, for the gradient of the mean loss; null: no clipping.",
         "norm",
         rllib=None,
         why=CLIP_WHY,
     )
-    use_critic: bool = key(
-        True, "Whether a learnt state value is the baseline of returns, and bootstraps those that were cut off."
-    )
+    use_critic: bool = key(True, "Whether a learnt state value serves as baseline, and to bootstrap truncated returns.")
     use_gae: bool = key(
         True,
-        "Whether advantages are generalised advantage estimates; false: whole returns, less the value. Needs use_critic.",
+        "Whether to use generalised advantage estimation (GAE); false: Monte Carlo returns minus the value. Needs "
+        "use_critic.",
     )
     lambda_: float = key(
         0.95,
-        "GAE's lambda, the weight of longer returns in advantages: 0 bootstraps from the next state, 1 takes rewards alone.",
+        "Lambda of GAE: 0 bootstraps from the next state, 1 uses rewards alone.",
         alias="lambda",
         needs=("use_gae", 1),
         ge=0,
         le=1,
         rllib=1.0,
-        why="the value that Schulman et al. 2016 and the published recipes settle on",
+        why="the value recommended by Schulman et al. 2016 and used in published recipes",
     )
-    vf_loss_coeff: float = key(0.5, "Weight of the value's loss beside the policy's.", ge=0, le=1e6)
+    vf_loss_coeff: float = key(0.5, "Weight of the value loss relative to the policy loss.", ge=0, le=1e6)
     entropy_coeff: Rate = key(0.0, "Weight of the entropy bonus in the loss.", "per nat", RATE_ALLOWED)
 
     fake_gpus: bool = key(
         False,
-        "Put the towers that num_gpus asks for on the CPU, to try them on a machine without GPUs.",
+        "Place the towers of num_gpus on the CPU, to test them on a machine without GPUs.",
         alias="_fake_gpus",
         needs=("num_gpus", 1),
     )
@@ -173,12 +169,13 @@ class StateDependentKeys(Section):
 
     use_sde: bool = key(
         False,
-        "State-dependent exploration (gSDE): the noise is a linear function of the policy's last features, drawn anew "
-        "every exploration_config.sde_sample_freq steps, so that it is smooth in time. For Box actions.",
+        "State-dependent exploration (gSDE): the noise is a linear function of the policy's last hidden features, "
+        "whose matrix is resampled every exploration_config.sde_sample_freq steps, so that it is smooth in time. "
+        "For Box actions.",
     )
     log_std_init: float = key(
         -2.0,
-        "Logarithm of the standard deviation that the elements of the noise's matrix start from.",
+        "Initial log standard deviation of the elements of the noise matrix.",
         ge=-20,
         le=2,
         needs=("use_sde", 1),

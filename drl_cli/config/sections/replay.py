@@ -22,60 +22,59 @@ class BufferKeys(Section):
 
     buffer_size: Whole = key(
         1_000_000,
-        "Env steps that the replay holds, all shards together; the oldest are overwritten.",
+        "Capacity of the replay buffer in env steps, all shards together; the oldest are overwritten.",
         "env steps",
         ge=1,
         le=1e9,
     )
     learning_starts: Whole = key(
         1500,
-        "Warm-up: env steps before the first update; until then actions are uniformly random. Files alone are learnt from "
-        "when they have been read, or the buffer is full.",
+        "Warm-up: env steps before the first update, with uniformly random actions. With recorded experience alone, "
+        "training starts when the files have been read or the buffer is full.",
         "env steps",
         ge=0,
     )
     train_batch_size: Whole = key(
         128,
-        "Transitions of one update.",
+        "Transitions per update.",
         "transitions",
         ge=1,
         le=1_000_000,
         rllib=256,
-        why="2,027 updates a second on one core instead of 1,245, and small tasks learn as much from each",
+        why="2,027 updates per second on one core instead of 1,245, and small tasks learn as much from each",
     )
     training_intensity: float | None = key(
         None,
-        "Replay ratio: transitions trained per env step sampled; kept from both sides: too few updates hold sampling back, "
-        "too few samples hold learning back. null means 0.4 times train_batch_size, which is 0.4 updates per env step. With "
-        "files alone every so many transitions trained count as one env step.",
+        "Replay ratio: transitions trained per env step sampled, enforced in both directions: sampling waits for "
+        "learning and learning for sampling. null means 0.4 times train_batch_size, which is 0.4 updates per env "
+        "step. With recorded experience alone, this many transitions trained count as one env step.",
         "transitions trained per env step",
         gt=0,
         le=1e6,
         rllib="null: one update per fragment, which with more workers trains less per step",
-        why="a pace that the number of workers does not change",
+        why="a ratio that does not depend on the number of workers",
     )
     compress_observations: bool = key(
         False,
-        "Whether the replay holds observations LZ4-compressed, each on its own: images take a fraction of the memory "
-        "and some microseconds more a draw; short vectors only grow.",
+        "Whether the replay buffer compresses observations with LZ4, each separately: images take a fraction of the "
+        "memory and some microseconds more to sample; short vectors only become larger.",
     )
     store_buffer_in_checkpoints: bool = key(
         True,
-        "Whether the newest checkpoint holds the replay, so that a run goes on as if it had not stopped.",
+        "Whether the newest checkpoint includes the replay buffer, so that a resumed run continues as if it had not "
+        "stopped.",
         rllib=False,
-        why="a run that resumes with an empty replay drops and has to recover",
+        why="a run that resumes with an empty replay buffer loses performance and has to recover",
     )
     num_replay_shards: Whole = key(
         0,
-        "Parts of the replay: 0 is one in the run's own process; with workers 1 or more are Ray actors, each of which "
-        "holds an equal share of buffer_size.",
+        "Shards of the replay buffer: 0 keeps it in the run's own process; with workers, 1 or more are Ray actors "
+        "with an equal share of buffer_size each.",
         "shards",
         ge=0,
         le=64,
     )
-    updates_per_call: Whole = key(
-        50, "Most updates that one call of the graph's session runs.", "updates", ge=1, le=10_000
-    )
+    updates_per_call: Whole = key(50, "Maximum number of updates in one session call.", "updates", ge=1, le=10_000)
     publish_every: Whole = key(
         50, "Updates between two pushes of weights to the workers.", "updates", ge=1, le=1_000_000
     )
@@ -86,7 +85,7 @@ class ReplayKeys(BufferKeys):
 
     n_step: Whole = key(
         3,
-        "n-step returns: rewards summed before the bootstrapped value of the state after them.",
+        "n-step returns: rewards summed before bootstrapping from the value of the following state.",
         "env steps",
         ge=1,
         le=1000,
@@ -94,14 +93,14 @@ class ReplayKeys(BufferKeys):
         why="with 1-step returns SAC hovered on LunarLander past 150 s; with 3 it lands within 60",
     )
     prioritized_replay: bool = key(
-        False, "Whether transitions are drawn in proportion to the size of their TD error, and weighted accordingly."
+        False, "Whether transitions are sampled in proportion to their TD error, with importance weights."
     )
     prioritized_replay_alpha: float = key(
-        0.6, "Exponent of the priorities: 0 draws uniformly, 1 in proportion to the TD error.", ge=0, le=1
+        0.6, "Exponent of the priorities: 0 samples uniformly, 1 in proportion to the TD error.", ge=0, le=1
     )
     prioritized_replay_beta: Beta = key(
         0.4,
-        "Exponent of the importance weights at the start: 0 ignores that draws are not uniform, 1 corrects it in full.",
+        "Initial exponent of the importance weights: 0 applies no correction, 1 corrects in full.",
         allowed="a number in [0, 1]",
     )
     final_prioritized_replay_beta: Beta = key(
@@ -111,16 +110,17 @@ class ReplayKeys(BufferKeys):
     )
     prioritized_replay_beta_annealing_timesteps: Whole = key(
         20_000,
-        "Env steps over which the exponent goes from prioritized_replay_beta to final_prioritized_replay_beta.",
+        "Env steps over which the exponent is annealed from prioritized_replay_beta to final_prioritized_replay_beta.",
         "env steps",
         ge=1,
     )
     prioritized_replay_eps: float = key(
-        1e-6, "Added to every priority, so that a transition without error is still drawn now and then.", gt=0, le=1e6
+        1e-6, "Added to every priority, so that transitions without error are still sampled occasionally.", gt=0, le=1e6
     )
     worker_side_prioritization: bool = key(
         False,
-        "Whether workers compute the first priorities of their steps; without it a new step has the largest one so far.",
+        "Whether workers compute the initial priorities of their steps; otherwise a new step has the largest "
+        "priority so far.",
     )
 
     @model_validator(mode="after")

@@ -18,9 +18,9 @@ NO_GPU = "most machines have none"
 class GpuOptions(Section):
     """Memory of a GPU that the session may take."""
 
-    allow_growth: bool = key(True, "Take GPU memory as it is needed instead of all at once.")
+    allow_growth: bool = key(True, "Allocate GPU memory on demand instead of all at once.")
     per_process_gpu_memory_fraction: float = key(
-        0.0, "Share of each GPU's memory that the session may take; 0 sets no limit.", "share", ge=0, le=1
+        0.0, "Share of each GPU's memory that the session may use; 0: no limit.", "share", ge=0, le=1
     )
 
 
@@ -38,29 +38,27 @@ class SessionArgs(Section):
 
     intra_op_parallelism_threads: Whole = key(
         1,
-        "Threads inside one operation; 0 lets TensorFlow choose.",
+        "Threads within one operation; 0 lets TensorFlow choose.",
         "threads",
         ge=0,
         le=1024,
         rllib=2,
-        why="small matrix products lose more to a handshake of threads than they win",
+        why="for small matrix products thread synchronisation costs more than it gains",
     )
     inter_op_parallelism_threads: Whole = key(
         1,
-        "Threads that run operations side by side; 0 lets TensorFlow choose.",
+        "Threads that run operations in parallel; 0 lets TensorFlow choose.",
         "threads",
         ge=0,
         le=1024,
         rllib=2,
         why="one core learns while the others sample",
     )
-    use_per_session_threads: bool = key(False, "Give the session thread pools of its own.")
-    allow_soft_placement: bool = key(True, "Put an operation on the CPU where the wished device cannot run it.")
+    use_per_session_threads: bool = key(False, "Give the session its own thread pools.")
+    allow_soft_placement: bool = key(True, "Place an operation on the CPU if the requested device cannot run it.")
     log_device_placement: bool = key(False, "Log on which device each operation runs.")
     isolate_session_state: bool = key(False, "Share no resources with other sessions of the process.")
-    operation_timeout_in_ms: Whole = key(
-        0, "Longest wait of a blocking operation; 0 waits for ever.", "milliseconds", ge=0
-    )
+    operation_timeout_in_ms: Whole = key(0, "Timeout of blocking operations; 0: no timeout.", "milliseconds", ge=0)
     gpu_options: GpuOptions = key(GpuOptions(), "Memory of a GPU.")
     device_count: DeviceCount = key(DeviceCount(), "Devices of the session.")
 
@@ -68,25 +66,26 @@ class SessionArgs(Section):
 class ResourceKeys(Section):
     """What the parts of a run need of the machine or the cluster."""
 
-    num_gpus: float = key(0.0, "GPUs of the learner; fractions share one.", "GPUs", ge=0, le=1024)
+    num_gpus: float = key(0.0, "GPUs of the learner; fractions share a GPU.", "GPUs", ge=0, le=1024)
     num_cpus_per_worker: float = key(1.0, "Logical CPUs that each worker requests from Ray.", "CPUs", ge=0, le=1024)
     num_cpus_for_driver: float = key(
         1.0,
-        "Logical CPUs of the run's own process, which learns: a Ray that the run starts has so many beside its workers', "
-        "and a trial of a search reserves them.",
+        "Logical CPUs of the run's own process, which contains the learner: a Ray instance started by the run has "
+        "these in addition to its workers', and a trial of a search reserves them.",
         "CPUs",
         ge=0,
         le=1024,
     )
     memory_per_worker: Whole = key(
         0,
-        "Memory that must be free, by Ray's count, where a worker is placed; 0 requests none. It limits nothing.",
+        "Memory that must be free, by Ray's accounting, on the node where a worker is placed; 0 requests none. It "
+        "is not a limit.",
         "bytes",
         needs=("num_workers", 1),
         ge=0,
     )
     num_gpus_per_worker: float = key(
-        0.0, "GPUs that each worker requests from Ray; fractions share one.", "GPUs", ge=0, le=1024
+        0.0, "GPUs that each worker requests from Ray; fractions share a GPU.", "GPUs", ge=0, le=1024
     )
     custom_resources_per_worker: dict[str, Annotated[float, Field(ge=0)]] = key(
         {},
@@ -96,23 +95,23 @@ class ResourceKeys(Section):
     )
     extra_python_environs_for_driver: Environs = key(
         {},
-        "Environment variables of the run's own process, set before it makes an environment, and inherited by the "
-        "workers of a Ray that it starts. None that could load code.",
+        "Environment variables of the run's own process, set before it constructs an environment, and inherited by "
+        "the workers of a Ray instance that it starts. Variables that could load code are refused.",
         allowed=ALLOWED,
     )
     extra_python_environs_for_worker: Environs = key(
         {},
-        "Environment variables that the processes of workers and testers start with. None that could load code.",
+        "Environment variables of the processes of workers and testers. Variables that could load code are refused.",
         needs=("num_workers", 1),
         allowed=ALLOWED,
     )
     learner_actor: bool = key(False, "Run the learner as a Ray actor instead of in the run's own process.")
-    tf_session_args: SessionArgs = key(SessionArgs(), "Options of the TensorFlow session that learns.")
+    tf_session_args: SessionArgs = key(SessionArgs(), "Options of the learner's TensorFlow session.")
     xla: bool | None = key(
         None,
-        "Compile the loop of updates with XLA: about 2 s at the start, then more than twice as many small updates a second; "
-        "it pays from about 2,700 updates. null: true, but false for images without a GPU, whose updates it makes 20 to 90 "
-        "times as slow.",
+        "Compile the update loop with XLA: about 2 s at the start, then more than twice as many small updates per "
+        "second; worthwhile from about 2,700 updates. null: true, except for images without a GPU, whose updates it "
+        "slows down 20 to 90 times.",
     )
 
 

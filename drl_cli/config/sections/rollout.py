@@ -20,48 +20,54 @@ class WorkerKeys(Section):
 
     num_workers: Whole = key(
         0,
-        "Rollout workers that sample in processes of their own; 0 samples in the run's one process, without Ray, "
-        "and is reproducible bit for bit.",
+        "Rollout workers, each in its own process; 0 samples in the run's single process, without Ray, and is "
+        "reproducible bit for bit.",
         "processes",
         ge=0,
         le=10_000,
     )
     num_envs_per_worker: Whole = key(
         4,
-        "Environments that one worker steps side by side, with one forward pass for all of them.",
+        "Environments per worker, stepped together, with one forward pass for all of them.",
         "environments",
         ge=1,
         le=4096,
         rllib=1,
-        why="one forward pass of a small net in NumPy costs about the same for 1 and 8 rows, so more are nearly free",
+        why=(
+            "one forward pass of a small net in NumPy costs about the same for 1 and 8 rows, so more environments "
+            "are nearly free"
+        ),
     )
     rollout_fragment_length: Whole = key(
         25,
-        "Steps of each environment that one call to a worker collects; a worker's fragment has "
-        "num_envs_per_worker times as many.",
+        "Steps of each environment per call to a worker; the fragment has num_envs_per_worker times as many.",
         "env steps per environment",
         ge=1,
         le=100_000,
         rllib=1,
-        why="one step per call would cost a message for each; the replay keeps stream order, so borders change nothing",
+        why=(
+            "one step per call would need one message per step; the replay keeps stream order, so fragment "
+            "boundaries do not matter"
+        ),
     )
     recreate_failed_workers: bool | None = key(
         None,
-        "Whether a worker that dies is replaced at once; false ends the run at the first loss, or, with "
-        "ignore_worker_failures, goes on without it. null: true unless ignore_worker_failures.",
+        "Whether a worker that dies is replaced immediately; false ends the run at the first loss, or, with "
+        "ignore_worker_failures, continues without it. null: true unless ignore_worker_failures.",
         needs=("num_workers", 1),
         rllib=False,
-        why="a worker is disposable: what it had in flight is lost, and a run need not end for that",
+        why="losing a worker loses only its data in transit, and need not end the run",
     )
     ignore_worker_failures: bool = key(
         False,
-        "Go on without the workers that die, as long as one is left, instead of replacing them.",
+        "Continue without workers that die, as long as one is left, instead of replacing them.",
         needs=("num_workers", 1),
     )
     observation_filter: Literal["NoFilter", "MeanStdFilter"] = key(
         "NoFilter",
-        "MeanStdFilter centres observations and divides them by their deviation, both running over all that was sampled, "
-        "and limits them to 10 deviations. All workers share the statistics, which are part of the policy. Not for images.",
+        "MeanStdFilter subtracts the running mean of all sampled observations, divides by their running standard "
+        "deviation, and clips the result at 10. All workers share the statistics, which are part of the policy. Not "
+        "for images.",
     )
 
 
@@ -70,35 +76,35 @@ class RolloutKeys(WorkerKeys, OutputKeys):
 
     synchronize_filters: bool = key(
         True,
-        "Whether all workers act with the statistics of observation_filter over the samples of all of them; false: each acts "
-        "with those of its own samples. Learner, evaluations and checkpoints have those of all.",
+        "Whether workers share the statistics of observation_filter; false: each uses those of its own samples. "
+        "Learner, evaluations and checkpoints use those of all samples.",
     )
     remote_worker_envs: bool = key(
         False,
-        "Whether each environment of a worker has a process of its own, so that all of them step at once. Pays where a step "
-        "takes longer than 0.2 ms, or where two environments cannot share a process; what happens is the same to the bit.",
+        "Whether each environment of a worker has its own process, so that they step in parallel. Worthwhile if a "
+        "step takes longer than 0.2 ms, or if two environments cannot share a process; results are bit-identical.",
         needs=("num_envs_per_worker", 2),
     )
     explore: bool = key(True, "Whether training samples with exploration; false samples greedy actions.")
     exploration_config: ExplorationConfig = key(ExplorationConfig(), "How to explore.")
     no_done_at_end: bool = key(
         False,
-        "Take every end of a training episode for a truncation: the value of its last observation is bootstrapped, also where "
-        "the episode terminated. Time limits are truncations anyway.",
+        "Treat every end of a training episode as truncation: the value of the final observation is bootstrapped "
+        "even if the episode terminated. Time limits are always truncations.",
     )
     soft_horizon: bool = key(
         False,
-        "At the horizon, count the episode but let the environment go on from where it is instead of resetting it.",
+        "At the horizon, count the episode but let the environment continue instead of resetting it.",
         needs=("horizon", 1),
     )
     record_env: bool | Annotated[str, Field(min_length=1)] = key(
         False,
-        "Film training episodes of the first environment of the first worker (0, 1, 8, 27, … below 1000, then every "
-        "thousandth) as videos/*.mp4 in the run's folder, or, with a string, in that folder.",
+        "Record videos of training episodes of the first environment of the first worker (0, 1, 8, 27, … below "
+        "1000, then every thousandth) as videos/*.mp4 in the run's folder, or, with a string, in that folder.",
         allowed="true, false or a folder",
     )
     render_env: bool = key(
-        False, "Draw the first environment of the first worker in a window while it trains, which is slow."
+        False, "Render the first environment of the first worker in a window during training, which is slow."
     )
 
     @model_validator(mode="after")

@@ -43,7 +43,7 @@ class Reader:
         except (ValueError, TypeError, OverflowError, RecursionError, MemoryError) as error:
             self.refuse(f"{name}: {str(error)[:160] or type(error).__name__}.")
         if array.dtype.kind not in "biuf" or array.ndim == 0:
-            self.refuse(f"{name}: is no list of numbers.")
+            self.refuse(f"{name}: is not a list of numbers.")
         if len(array) > MAX_ROWS:
             self.refuse(f"{name}: {len(array)} rows; at most {MAX_ROWS} in a line.")
         if rows is not None and len(array) != rows:
@@ -57,7 +57,7 @@ class Reader:
         array = self.numbers(value, name, rows)
         array = array[:, 0] if array.ndim == 2 and array.shape[1] == 1 else array
         if array.ndim != 1:
-            self.refuse(f"{name}: rows of shape {array.shape[1:]}; one number each is meant.")
+            self.refuse(f"{name}: rows of shape {array.shape[1:]}; one number per row is expected.")
         return array
 
     def whole(self, value: Any, name: str, rows: int | None) -> np.ndarray:
@@ -71,7 +71,7 @@ class Reader:
         """Return a column of truths, bool [T]: true and false, or 1 and 0."""
         array = self.scalars(value, name, rows)
         if array.dtype.kind != "b" and not np.isin(array, (0, 1)).all():
-            self.refuse(f"{name}: holds something else than true and false.")
+            self.refuse(f"{name}: holds values other than true and false.")
         return array.astype(bool)
 
     def rewards(self, value: Any, name: str, rows: int | None = None) -> np.ndarray:

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import NamedTuple, TypeAlias
 
-from drl_cli.errors import ExperienceError, suggestion
+from drl_cli.errors import ExperienceError, reason_of, suggestion
 
 Paths: TypeAlias = "str | Path | Sequence[str | Path]"
 """A file, a folder, a glob or minari://ID, or a list of them."""
@@ -81,10 +81,10 @@ def _file(path: str) -> InputFile:
     try:
         status = os.stat(path)
     except (OSError, ValueError) as error:
-        reason = getattr(error, "strerror", None) or str(error)
-        raise ExperienceError(f"input: {path}: {reason}. It takes a file, a folder, a glob or minari://ID.") from error
+        text = f"input: {path}: {reason_of(error)}. It takes a file, a folder, a glob or minari://ID."
+        raise ExperienceError(text) from error
     if not stat.S_ISREG(status.st_mode):
-        raise ExperienceError(f"input: {path} is no regular file.")
+        raise ExperienceError(f"input: {path} is not a regular file.")
     if str(path).endswith((".zip", ".gz", ".tar", ".tgz")):
         raise ExperienceError(f"input: {path} is an archive. Unpack it, and name the *.json files.")
     if str(path).endswith((".h5", ".hdf5")):
@@ -100,7 +100,7 @@ def _minari(text: str) -> list[InputFile]:
     if not name.startswith(("/", ".", "~")):
         if not _ID.fullmatch(name):
             raise ExperienceError(
-                f"input: {text[:120]} names no dataset. Write minari://NAMESPACE/NAME-vN or minari://FOLDER."
+                f"input: {text[:120]} is not a dataset. Write minari://NAMESPACE/NAME-vN or minari://FOLDER."
             )
         folder = os.path.join(os.path.expanduser(root), name)
     path = Path(folder, "data", "main_data.hdf5")

@@ -41,7 +41,7 @@ def episode_parts(data: dict[str, Any], layout: Layout, where: str) -> list[Part
     steps = len(reward)
     obs = reader.observations(data["obs"], "obs")
     if len(obs) != steps + 1:
-        reader.refuse(f"obs: {len(obs)} rows for {steps} steps; one more than steps is meant.")
+        reader.refuse(f"obs: {len(obs)} rows for {steps} steps; one more than steps is expected.")
     ends = [reader.flags(data[name], name, steps) for name in ("terminated", "truncated")]
     if any(flags[:-1].any() for flags in ends):
         reader.refuse("the episode ends before its last step.")
@@ -119,12 +119,12 @@ class JsonFile:
             data = json.loads(text, object_pairs_hook=_once)
         except (ValueError, RecursionError) as error:
             if not text.endswith(b"\n"):
-                self.notes.append(f"{where}: the last line is not complete (is it being written?) and is passed over")
+                self.notes.append(f"{where}: the last line is not complete (is it being written?) and is skipped")
                 return None
             what = f"{error.msg}, column {error.colno}" if isinstance(error, json.JSONDecodeError) else str(error)[:120]
             raise ExperienceError(f"{where}: is no JSON ({what}).") from error
         if not isinstance(data, dict):
-            raise ExperienceError(f"{where}: is no JSON object. {_KNOWN}")
+            raise ExperienceError(f"{where}: is not a JSON object. {_KNOWN}")
         return data
 
     def _parts(self, data: dict[str, Any], where: str) -> list[Part]:
@@ -138,5 +138,5 @@ class JsonFile:
 def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     data = dict(pairs)
     if len(data) < len(pairs):
-        raise ValueError("a field stands there twice")
+        raise ValueError("a field occurs twice")
     return data

@@ -91,7 +91,7 @@ class MinariDataset:
         ends = [reader.flags(_column(group, name), name, steps) for name in ("terminations", "truncations")]
         obs = reader.observations(_observations(group, self._spaces.get("observation"), reader), "observations")
         if len(obs) != steps + 1:
-            reader.refuse(f"observations: {len(obs)} rows for {steps} steps; one more than steps is meant.")
+            reader.refuse(f"observations: {len(obs)} rows for {steps} steps; one more than steps is expected.")
         start = 0 if layout.is_box else layout.action.get("start", 0)
         action = reader.actions(_column(group, "actions"), "actions", steps, start)
         cuts = [*(np.flatnonzero((ends[0] | ends[1])[:-1]) + 1).tolist(), steps]
@@ -129,7 +129,7 @@ def _column(group: Any, name: str) -> np.ndarray:
     if not isinstance(found, h5py.Dataset) or found.external or found.is_virtual:
         raise ValueError(f"{name} does not lie in the file itself")
     if found.dtype.kind not in "biuf" or found.ndim == 0:
-        raise ValueError(f"{name} is no list of numbers")
+        raise ValueError(f"{name} is not a list of numbers")
     if (found.size or 0) * max(8, found.dtype.itemsize) > MAX_BYTES:
         raise ValueError(f"{name} has {found.size} numbers, too many for one episode")
     return found[()]

@@ -62,5 +62,5 @@ def _decompressed(data: bytes, most: int) -> bytes:
     if not frame.eof:
         raise ValueError("the packed column is cut short")
     if frame.unused_data:
-        raise ValueError("something stands after the packed column")
+        raise ValueError("there is data after the packed column")
     return found

@@ -74,13 +74,13 @@ class _Machine:
                 return self._result()
             step = _STEPS.get(code)
             if step is None:
-                raise ValueError(f"holds something else than a plain array of numbers (instruction {code.hex()})")
+                raise ValueError(f"holds something other than a plain array of numbers (instruction {code.hex()})")
             step(self)
-        raise ValueError("holds something else than one plain array of numbers")
+        raise ValueError("holds something other than one plain array of numbers")
 
     def _result(self) -> np.ndarray:
         if self._at != len(self._data) or len(self._stack) != 1:
-            raise ValueError("something stands after the array")
+            raise ValueError("there is data after the array")
         shell = self._pop()
         if not isinstance(shell, _Shell) or shell.array is None:
             raise ValueError("holds no array")
@@ -99,7 +99,7 @@ class _Machine:
 
     def _pop(self) -> Any:
         if not self._stack:
-            raise ValueError("its instructions make no sense")
+            raise ValueError("its instructions are invalid")
         return self._stack.pop()
 
     def push(self, value: object) -> None:
@@ -162,26 +162,26 @@ class _Machine:
     def remember(self) -> None:
         """Note what is on top under the next number."""
         if not self._stack:
-            raise ValueError("its instructions make no sense")
+            raise ValueError("its instructions are invalid")
         self._memo.append(self._stack[-1])
 
     def remember_as(self, form: str) -> None:
         """Note what is on top under a number, which is the next one in what Python writes."""
         if self._number(form) != len(self._memo):
-            raise ValueError("its instructions make no sense")
+            raise ValueError("its instructions are invalid")
         self.remember()
 
     def recall(self, form: str) -> None:
         """What was noted under a number."""
         number = self._number(form)
         if number >= len(self._memo):
-            raise ValueError("its instructions make no sense")
+            raise ValueError("its instructions are invalid")
         self._stack.append(self._memo[number])
 
     def tuple_of(self, count: int) -> None:
         """A tuple of what is on top."""
         if len(self._stack) < count:
-            raise ValueError("its instructions make no sense")
+            raise ValueError("its instructions are invalid")
         found = tuple(self._stack[len(self._stack) - count :])
         del self._stack[len(self._stack) - count :]
         self._stack.append(found)
@@ -190,7 +190,7 @@ class _Machine:
         """A tuple of all above the mark."""
         marks = [at for at, value in enumerate(self._stack) if value is _MARK]
         if not marks:
-            raise ValueError("its instructions make no sense")
+            raise ValueError("its instructions are invalid")
         found = tuple(self._stack[marks[-1] + 1 :])
         del self._stack[marks[-1] :]
         self._stack.append(found)

@@ -92,8 +92,8 @@ class Source:
             raise CheckpointError(f"The state of what reads experience is incomplete ({error}).") from error
         if files != [(file.name, file.size) for file in self.files]:
             raise CheckpointError(
-                "The files of experience have changed since the checkpoint was made (names or sizes); a resumed run would "
-                "read other steps. Put them back, or begin anew with: drl train --restore CHECKPOINT"
+                "The files of experience have changed since the checkpoint was made (names or sizes); a resumed run "
+                "would read different steps. Restore them, or start a new run with: drl train --restore CHECKPOINT"
             )
         self.close()
         self.passed, self._place, self._number, self._seen = place
@@ -136,7 +136,7 @@ class Source:
         """Say why a whole pass has brought nothing."""
         if self._number:
             return f"{self.files[0].path}: {self._number} episodes are too few for {self._count} readers. Lower num_workers."
-        return f"{self.files[0].path}: holds no step that could be learnt from."
+        return f"{self.files[0].path}: holds no steps to train on."
 
 
 def check(paths: Paths, layout: Layout) -> Piece:

@@ -158,12 +158,10 @@ class _Batch:
         for ahead in range(first + 2, min(first + LOOK_AHEAD, len(rows))):
             if np.array_equal(self._obs[rows[ahead]], behind):
                 self._reader.refuse(
-                    f"new_obs: that of row {rows[first]} is the observation {ahead - first} steps later: rewards of "
-                    "several steps were added up when this was recorded. Record with n_step 1."
+                    f"new_obs: that of row {rows[first]} is the observation {ahead - first} steps later: it was "
+                    f"recorded with n-step rewards. Record with n_step 1."
                 )
-        text = (
-            f"{self._reader.where}: from row {rows[first]} on, rows do not follow one another; they are read one by one"
-        )
+        text = f"{self._reader.where}: from row {rows[first]} on, rows are not consecutive; they are read one by one"
         if self._named and not self._notes:
             self._notes.append(text)
 

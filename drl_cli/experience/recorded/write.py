@@ -19,7 +19,7 @@ from typing import Any
 
 import numpy as np
 
-from drl_cli.errors import CheckpointError, ResourcesExhausted, RunFolderError
+from drl_cli.errors import CheckpointError, ResourcesExhausted, RunFolderError, is_full, reason_of
 from drl_cli.experience.recorded.packed_columns import packed
 
 _PREFIX = re.compile(r"output-\d{4}-\d\d-\d\d_\d\d-\d\d-\d\d(-\d{1,4})?_worker-\d{1,9}")
@@ -42,8 +42,7 @@ def prepare(folder: str) -> None:
             file.write(b"probe\n" * 1000)
         os.unlink(probe)
     except (OSError, ValueError) as error:  # ValueError: a NUL in the name
-        reason = getattr(error, "strerror", None) or str(error)
-        text = f"output: {folder} cannot be written ({reason}). Name another folder, or logdir."
+        text = f"output: {folder} cannot be written ({reason_of(error)}). Name another folder, or logdir."
         raise (ResourcesExhausted if is_full(error) else RunFolderError)(text) from error
 
 
@@ -148,11 +147,6 @@ class OutputFiles:
         if self._file is not None:
             self._file.close()
             self._file = None
-
-
-def is_full(error: BaseException) -> bool:
-    """Whether an OSError says that there is no room left."""
-    return getattr(error, "errno", None) in (errno.ENOSPC, errno.EDQUOT)
 
 
 def probabilities(logp: np.ndarray | None) -> dict[str, np.ndarray]:

@@ -74,16 +74,16 @@ def register_exploration(
     if not isinstance(name, str) or not _NAME.fullmatch(name):
         raise InputError(f"{where!r} is no name: letters, digits and _, at most 60.")
     if name in TYPES:
-        raise InputError(f"{where}: an exploration that comes with drl has that name; take another one.")
+        raise InputError(f"{where}: a built-in exploration has that name; choose another one.")
     if not callable(make) or (isinstance(make, type) and not hasattr(make, "act")):
-        raise InputError(f"{where}: {str(make)[:60]!r} is no class with a method act.")
+        raise InputError(f"{where}: {str(make)[:60]!r} is not a class with a method act.")
     unknown = [kind for kind in actions if kind not in ACTIONS]
     if unknown or isinstance(actions, str):
         raise InputError(f"{where}: actions {actions!r} is not a tuple of {', '.join(ACTIONS)}.")
     own = keys if isinstance(keys, type) and issubclass(keys, Section) else _schema(name, keys or {}, where)
     taken = sorted(set(own.model_fields) & set(OwnExplorationKeys.model_fields))
     if taken:
-        raise InputError(f"{where}: the key {taken[0]} is there for every exploration; leave it out.")
+        raise InputError(f"{where}: the key {taken[0]} is a key of every exploration; omit it.")
     bases: tuple[Any, ...] = (own, OwnExplorationKeys)
     schema = type(f"{name}Keys", bases, {"__doc__": own.__doc__, "__module__": __name__})
     plugins.EXPLORATIONS.add(name, RegisteredExploration(make, schema, tuple(actions)))

@@ -6,6 +6,6 @@ appear late are added to progress.csv rather than dropped.
 """
 
 from drl_cli.runs.loggers.run_logger import Loggers
-from drl_cli.runs.loggers.truncate_tables import join, read_rows
+from drl_cli.runs.loggers.tables import join, read_rows
 
 __all__ = ["Loggers", "join", "read_rows"]

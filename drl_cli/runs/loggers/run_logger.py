@@ -87,4 +87,4 @@ class Loggers:
     def _warn(self, name: str, error: object) -> None:
         if name not in self._warned:
             self._warned.add(name)
-            events.report("warning", text=f"{name} cannot be written ({error}); training goes on without it")
+            events.report("warning", text=f"{name} cannot be written ({error}); training continues without it")

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from drl_cli.algorithms.losses.action_value import (
+from drl_cli.algorithms.losses.value import (
     cross_entropy,
     projected,
     quantile_errors,

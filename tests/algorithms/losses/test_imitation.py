@@ -59,8 +59,9 @@ def test_cloned_gain_is_in_means_of_the_values_size(run):
     q, distance = tf.constant([4.0, -2.0]), tf.constant([[1.0, 0.0], [2.0, 2.0]])
     # λ = 1.5 / 3; the mean square of the distances is ½ and 4
     np.testing.assert_allclose(run(cloned_gain_loss(q, distance, 1.5)), [0.5 - 2.0, 4.0 + 1.0])
-    hundred = run(cloned_gain_loss(100.0 * q, distance, 1.5))
-    np.testing.assert_allclose(hundred, run(cloned_gain_loss(q, distance, 1.5)), rtol=1e-6)
+    for unit in (100.0, 1e-5):
+        scaled = run(cloned_gain_loss(unit * q, distance, 1.5))
+        np.testing.assert_allclose(scaled, run(cloned_gain_loss(q, distance, 1.5)), rtol=1e-6)
 
 
 def test_cloned_gain_differentiates_the_value_and_not_its_scale(run):

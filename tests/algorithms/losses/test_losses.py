@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
-from drl_cli.algorithms.losses.entropy import soft_policy_loss, temperature_loss
-from drl_cli.algorithms.losses.value import soft_td_target, squared, td_error
+from drl_cli.algorithms.losses.policy_gradient import expectation, soft_policy_loss, temperature_loss
+from drl_cli.algorithms.losses.value import expected_soft_td_target, huber, soft_td_target, squared, td_error, td_target
 from drl_cli.tf1.tensorflow import tf
 
 pytestmark = pytest.mark.tensorflow
@@ -32,6 +32,47 @@ def test_soft_td_target_takes_the_smaller_critic_minus_the_entropy_term(run):
 def test_soft_td_target_gives_no_gradient_to_any_of_its_inputs(run):
     inputs = [tf.constant([1.0]), tf.constant([0.5]), tf.constant([[3.0], [4.0]]), tf.constant([2.0]), tf.constant(0.1)]
     assert run(tf.gradients(soft_td_target(*inputs), inputs)) == [None] * 5
+
+
+def test_expected_soft_td_target_weighs_the_soft_value_of_each_action_by_its_probability(run):
+    target = expected_soft_td_target(
+        reward=tf.constant([1.0, 3.0]),
+        discount=tf.constant([0.5, 0.0]),
+        next_q=tf.constant([[[10.0, 4.0], [7.0, 7.0]], [[8.0, 6.0], [9.0, 9.0]]]),
+        next_probabilities=tf.constant([[0.25, 0.75], [0.5, 0.5]]),
+        next_logp=tf.constant([[2.0, -4.0], [1.0, 1.0]]),
+        alpha=tf.constant(0.5),
+    )
+    # 1 + 0.5·(¼·(8 − 1) + ¾·(4 + 2)), and a real end: the reward alone
+    assert run([target]) == [[4.125, 3.0]]
+
+
+def test_expected_soft_td_target_gives_no_gradient_to_any_of_its_inputs(run):
+    rows = [tf.constant([1.0]), tf.constant([0.5])]
+    actions = [tf.constant([[[3.0, 1.0]], [[4.0, 2.0]]]), tf.constant([[0.5, 0.5]]), tf.constant([[2.0, 1.0]])]
+    inputs = [*rows, *actions, tf.constant(0.1)]
+    assert run(tf.gradients(expected_soft_td_target(*inputs), inputs)) == [None] * 6
+
+
+def test_td_target_of_clipped_double_q_takes_the_smaller_critic_without_gradient(run):
+    inputs = [tf.constant([1.0, 3.0]), tf.constant([0.5, 0.0]), tf.constant([[10.0, 7.0], [8.0, 9.0]])]
+    assert run([td_target(*inputs)]) == [[5.0, 3.0]]
+    assert run(tf.gradients(td_target(*inputs), inputs)) == [None] * 3
+
+
+def test_huber_is_a_square_up_to_its_threshold_and_a_line_of_the_same_slope_beyond(run):
+    error = tf.constant([0.0, 1.0, -2.0, 5.0, -5.0])
+    loss = huber(error, 2.0)
+    # ½·1, ½·4, 2·(5 − 1)
+    assert run([loss]) == [[0.0, 0.5, 2.0, 8.0, 8.0]]
+    assert run(tf.gradients(loss, [error])) == [[0.0, 1.0, -2.0, 2.0, -2.0]]
+
+
+def test_expectation_over_actions_gives_a_gradient_to_chances_and_values(run):
+    probabilities, values = tf.constant([[0.25, 0.75], [0.5, 0.5]]), tf.constant([[8.0, 4.0], [1.0, -3.0]])
+    found = expectation(probabilities, values)
+    assert run([found]) == [[5.0, -1.0]]
+    assert run(tf.gradients(found, [probabilities, values])) == [[[8.0, 4.0], [1.0, -3.0]], [[0.25, 0.75], [0.5, 0.5]]]
 
 
 def test_td_error_is_target_minus_every_critic(run):

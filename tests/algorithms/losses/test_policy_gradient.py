@@ -59,6 +59,12 @@ def test_standardized_advantages_of_valid_steps_have_mean_0_and_deviation_1(run)
     assert run(losses.standardized(tf.constant([[5.0, 5.0], [5.0, 9.0]]), mask)) == [[[0.0, 0.0], [0.0, 0.0]]]
 
 
+def test_standardized_advantage_of_the_only_valid_step_is_0_and_padding_alone_stays_0(run):
+    advantages = tf.constant([[4.0, 7.0]])
+    found = [losses.standardized(advantages, tf.constant(mask)) for mask in ([[0.0, 1.0]], [[0.0, 0.0]])]
+    assert run(*found) == [[[0.0, 0.0]], [[0.0, 0.0]]]
+
+
 def test_clip_fraction_counts_ratios_beyond_the_clip(run):
     assert run(losses.clip_fraction(tf.constant([0.7, 0.9, 1.1, 1.3]), 0.2)) == [[1.0, 0.0, 0.0, 1.0]]
 
@@ -67,6 +73,19 @@ def test_explained_variance_is_1_for_a_perfect_value_and_0_for_a_constant(run):
     target, mask = tf.constant([[1.0, 3.0], [5.0, 99.0]]), tf.constant([[1.0, 1.0], [1.0, 0.0]])
     found = [losses.explained_variance(target, value, mask) for value in (target, tf.zeros([2, 2]), -target)]
     assert run(*found) == [1.0, 0.0, -3.0]
+
+
+def test_explained_variance_leaves_out_the_mean_and_knows_no_unit(run):
+    target, mask = tf.constant([[1.0, 3.0], [5.0, 99.0]]), tf.constant([[1.0, 1.0], [1.0, 0.0]])
+    value = tf.constant([[3.0, 5.0], [4.0, 0.0]])  # errors −2, −2 and 1: variance 2 of 8/3
+    small = losses.explained_variance(0.01 * target, 0.01 * value, mask)
+    assert run(losses.explained_variance(target, target - 2.0, mask), small) == [1.0, 0.25]
+
+
+def test_explained_variance_of_targets_that_are_all_alike_or_all_padding_is_finite(run):
+    target = tf.constant([[3.0, 3.0]])
+    assert run(losses.explained_variance(target, target, tf.ones([1, 2]))) == [1.0]
+    assert run(losses.explained_variance(target, target + 1.0, tf.zeros([1, 2]))) == [1.0]
 
 
 @pytest.mark.parametrize(("kl", "wanted"), [(0.021, 0.3), (0.02, 0.2), (0.01, 0.2), (0.005, 0.2), (0.0049, 0.1)])

@@ -90,6 +90,11 @@ def test_returns_to_go_stop_where_an_episode_ends():
     assert evaluated(returns_to_go, columns_of([False] * 3, [False, True, False])).tolist() == [[2.0, 2.0, 4.0]]
 
 
+def test_returns_to_go_begin_at_the_last_real_step_and_are_0_in_padding():
+    columns = columns_of([False] * 3, [False] * 3) | {"mask": np.array([[1.0, 1.0, 0.0]])}
+    assert evaluated(returns_to_go, columns).tolist() == [[2.0, 2.0, 0.0]]
+
+
 def test_backward_is_its_recursion_and_gives_no_gradient():
     deltas, factors = [[1.0, 2.0, 3.0]], [[0.5, 2.0, 100.0]]
     assert evaluated(backward, deltas, factors).tolist() == [[5.0, 8.0, 3.0]]

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from drl_cli.algorithms.losses.value_rescale import squeezed, stretched
+from drl_cli.algorithms.losses.value import squeezed, stretched
 from drl_cli.tf1.tensorflow import tf
 
 pytestmark = pytest.mark.tensorflow

@@ -130,8 +130,8 @@ def test_what_happens_anyway_may_be_asked_for(name, mapping):
         (
             "SAC",
             {"replay_buffer_config": {"type": "Prioritized"}},
-            "replay_buffer_config.type: not supported yet: its keys are buffer_size, learning_starts and "
-            "prioritized_replay… here (--config).",
+            "replay_buffer_config.type: not supported yet: use buffer_size, learning_starts and "
+            "prioritized_replay… (--config).",
         ),
         (
             "APEX",

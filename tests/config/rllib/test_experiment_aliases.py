@@ -1,4 +1,4 @@
-"""Keys of RLlib's experiments that change nothing, or stand for a stop rule."""
+"""Keys of RLlib's experiments that have no effect, or stand for a stop rule."""
 
 import pytest
 
@@ -11,10 +11,10 @@ from drl_cli.config.rllib.experiment_aliases import settled
     [
         ({"upload_dir": ""}, "is what drl does anyway."),
         ({"loggers": None}, "is what drl does anyway."),
-        ({"sync_on_checkpoint": True}, "changes nothing: a checkpoint is complete on the run's own disk"),
-        ({"export_formats": ["checkpoint"]}, "changes nothing: each checkpoint is one"),
-        ({"frameworks": ["tf", "torch"]}, "changes nothing: drl is graphs only"),
-        ({"log_to_file": False}, "changes nothing: each run has its drl.log."),
+        ({"sync_on_checkpoint": True}, "has no effect: a checkpoint is complete on the run's own disk"),
+        ({"export_formats": ["checkpoint"]}, "has no effect: each checkpoint is one"),
+        ({"frameworks": ["tf", "torch"]}, "has no effect: drl always uses TensorFlow-1-style graphs"),
+        ({"log_to_file": False}, "has no effect: each run has its drl.log."),
     ],
 )
 def test_key_that_changes_nothing_is_said_and_left_out(mapping, said):

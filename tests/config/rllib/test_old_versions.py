@@ -109,12 +109,12 @@ def test_towers_on_the_cpu_are_said_to_be_none_where_no_batch_is_split():
 def test_key_that_has_no_effect_is_said_with_the_reason():
     _, _, notices = reading("APEX", {"exploration_config": {"final_epsilon": 0.01}})
     assert notices == [
-        "exploration_config.final_epsilon 0.01 changes nothing: PerWorkerEpsilonGreedy gives each environment a share of its "
-        "own, for good."
+        "exploration_config.final_epsilon 0.01 has no effect: PerWorkerEpsilonGreedy gives each environment a fixed "
+        "value of its own."
     ]
     _, _, notices = reading("DDPG", {"exploration_final_scale": 0.1})
     assert notices == [
-        "exploration_final_scale 0.1 (--config) changes nothing: exploration_should_anneal is false, so that the noise keeps "
+        "exploration_final_scale 0.1 (--config) has no effect: exploration_should_anneal is false, so that the noise keeps "
         "its size."
     ]
 
@@ -135,9 +135,9 @@ def test_key_that_has_no_effect_is_said_with_the_reason():
             "exploration_fraction (--config): it stands for exploration_config.epsilon_timesteps, which is given as well.",
         ),
         ("PPO", {"exploration_fraction": 0.1}, "exploration_fraction: unknown key"),
-        ("APPO", {"num_learner_workers": 4}, "num_learner_workers: not supported: one learner learns"),
+        ("APPO", {"num_learner_workers": 4}, "num_learner_workers: not supported: there is one learner"),
         ("DQN", {"gpu": True}, "gpu: a key of old versions of RLlib. Write num_gpus: 1"),
-        ("PPO", {"distributed_data_parallel_optimizer": True}, "not supported: one learner learns from all workers"),
+        ("PPO", {"distributed_data_parallel_optimizer": True}, "not supported: there is one learner for all workers"),
         ("SAC", {"gumbel_softmax_temperature": 0.5}, "gumbel_softmax_temperature: not supported: "),
         ("APEX", {"exploration_config": {"final_epsilon": "x"}}, "exploration_config.final_epsilon"),
         ("DQN", {BUFFER: {"storage_unit": "pages"}}, "storage_unit"),

@@ -61,7 +61,7 @@ def test_newer_name_is_read_as_the_key():
 
 
 @pytest.mark.parametrize("key", ["input_evaluation", "off_policy_estimation_methods"])
-@pytest.mark.parametrize(("name", "why"), [("PPO", "its newest policy has just done"), ("ES", "files cannot play")])
+@pytest.mark.parametrize(("name", "why"), [("PPO", "it is on-policy"), ("ES", "which recorded experience cannot do")])
 def test_algorithms_that_read_no_files_say_why_they_have_no_such_key(key, name, why):
     _, (problem,), _ = parse.read(table.find(name), {key: ["is"]}, "--config", table.built_in())
     assert key in problem and why in problem

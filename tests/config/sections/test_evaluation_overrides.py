@@ -1,4 +1,4 @@
-"""Any key of the algorithm may stand in evaluation_config, as in RLlib: it works, is said to change nothing, or is refused."""
+"""evaluation_config takes any key of the algorithm, as in RLlib: it works, is reported to have no effect, or is refused."""
 
 import pytest
 
@@ -24,8 +24,8 @@ def test_keys_that_do_not_enter_a_score_are_said_in_one_line():
     config, problems, notices = reading("PPO", {"explore": True, "num_envs_per_worker": 1, "lr": 0.0, "num_workers": 0})
     assert (problems, config.evaluation_config.explore) == ([], True)
     assert notices == [
-        "evaluation_config.lr, evaluation_config.num_envs_per_worker, evaluation_config.num_workers change nothing: a score "
-        "depends on the policy, the environment and the seeds alone."
+        "evaluation_config.lr, evaluation_config.num_envs_per_worker, evaluation_config.num_workers have no effect: a score "
+        "depends only on the policy, the environment and the seeds."
     ]
 
 
@@ -41,12 +41,12 @@ def test_other_spelling_is_read_there_too():
             {"env": "Pendulum-v1"},
             "evaluation_config.env: not supported: score on another environment with: drl evaluate",
         ),
-        ({"clip_actions": False}, "evaluation_config.clip_actions: not supported: it is part of the policy"),
+        ({"clip_actions": False}, "evaluation_config.clip_actions: not supported: it is part of the evaluated policy"),
         ({"gamma": 2}, "evaluation_config.gamma: 2 is not allowed; it takes a number in [0, 1] (--config)."),
         ({"gama": 2}, "evaluation_config.gama: unknown key (--config)."),
         (
             {"explore": True, "exploration_config": {"type": "Random"}},
-            "evaluation_config.exploration_config: not supported: evaluations that explore draw the policy's own actions",
+            "evaluation_config.exploration_config: not supported: evaluations with explore sample from the policy itself",
         ),
     ],
 )

@@ -100,11 +100,11 @@ def test_input_that_cannot_be_meant_is_refused_with_the_reason(given, text):
     [
         (
             "PPO",
-            "not of PPO: it learns from what its newest policy has just done, and recorded steps are another policy's",
+            "not of PPO: it is on-policy, and recorded steps are from another policy",
         ),
-        ("A3C", "not of A3C: it learns from what its newest policy has just done"),
-        ("IMPALA", "not of IMPALA: it learns from what its newest policy has just done"),
-        ("ES", "not of ES: it scores weights by playing with them, and files cannot play"),
+        ("A3C", "not of A3C: it is on-policy"),
+        ("IMPALA", "not of IMPALA: it is on-policy"),
+        ("ES", "not of ES: it evaluates weights by playing episodes, which recorded experience cannot do"),
         ("R2D2", "input: files hold no states of the LSTM for its sequences to begin with"),
     ],
 )
@@ -126,9 +126,9 @@ def test_rows_that_can_learn_from_files_take_them(name):
         (
             "MARWIL",
             {"replay_buffer_size": 10},
-            "replay_buffer_size: no key of MARWIL: what is held is counted in steps",
+            "replay_buffer_size: no key of MARWIL: the capacity is counted in steps",
         ),
-        ("MARWIL", {"use_gae": False}, "not of MARWIL: returns are whole ones, up to the end of each episode"),
+        ("MARWIL", {"use_gae": False}, "not of MARWIL: it uses Monte Carlo returns, up to the end of each episode"),
     ],
 )
 def test_keys_of_imitation_that_are_not_read_say_what_to_write(name, given, text):

@@ -37,7 +37,7 @@ def test_recording_is_off_unless_asked_for():
         ({"output": "s3://bucket/out"}, "not to a URI"),
         ({"output_compress_columns": ["obs", "infos"]}, "it takes a list of obs, new_obs, actions"),
         ({"output_max_file_size": 10}, r"whole number in \[1024"),
-        ({"output_config": {}}, "stand beside output"),
+        ({"output_config": {}}, "are keys next to output"),
     ],
 )
 def test_other_values_are_refused(given, what):

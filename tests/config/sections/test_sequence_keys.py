@@ -33,10 +33,10 @@ def test_other_keys_of_the_model_leave_its_lstm_in_place():
     [
         ({"burn_in": 10, "replay_sequence_length": 10}, "10 is not more than burn_in 10"),
         ({"replay_sequence_length": 9, "model": {"max_seq_len": 8}}, "give one of the two"),
-        ({"model": {"use_lstm": False}}, "false is DQN: take --run DQN"),
+        ({"model": {"use_lstm": False}}, "without it the algorithm is DQN: use --run DQN"),
         (
             {"prioritized_replay": True, "worker_side_prioritization": True},
-            "workers compute no priorities of sequences yet",
+            "workers do not compute priorities of sequences",
         ),
         ({"buffer_size": 80, "learning_starts": 50}, "windows of 22 steps from 4 environments .* need 92 or more"),
     ],

@@ -25,14 +25,14 @@ def test_full_config_can_be_read_again():
 @pytest.mark.parametrize(
     ("given", "why"),
     [
-        ({"vf_share_layers": True}, "TRPO needs false: the fit of the value would move the policy"),
-        ({"vf_loss_coeff": 0.5}, "fits the value by itself, with lr as its step size"),
+        ({"vf_share_layers": True}, "TRPO needs false: training the value function would move the policy"),
+        ({"vf_loss_coeff": 0.5}, "trains the value function separately, with learning rate lr"),
         ({"num_gpus": 2.0}, "2 means towers, which TRPO does not have"),
         ({"train_batch_size": 100}, "128 is more than train_batch_size 100"),
         ({"sgd_minibatch_size": 10, "model": {"use_lstm": True}}, "10 is less than one sequence, model.max_seq_len 20"),
         ({"line_search_shrink": 1.0}, "less than 1"),
-        ({"max_kl": 0.0}, "0 lets no update move the policy"),
-        ({"max_kl": [[0, 0.04], [60_000, 0.0]]}, "0 lets no update move the policy"),
+        ({"max_kl": 0.0}, "with 0 the policy never changes"),
+        ({"max_kl": [[0, 0.04], [60_000, 0.0]]}, "with 0 the policy never changes"),
         ({"max_kl": -0.1}, "greater than or equal to 0"),
     ],
 )

@@ -193,7 +193,7 @@ def test_line_that_is_being_written_is_passed_over_with_a_note(tmp_path):
     path.write_text(path.read_text() + batch(columns(2, 0, 2))[:100])
     source = Source(path, layout(), passes=1)
     assert len(list(source)) == 1
-    assert source.notes == [f"{path}:2: the last line is not complete (is it being written?) and is passed over"]
+    assert source.notes == [f"{path}:2: the last line is not complete (is it being written?) and is skipped"]
 
 
 def test_last_line_without_an_end_that_is_whole_is_read(tmp_path):
@@ -211,14 +211,14 @@ def test_rows_that_do_not_follow_one_another_come_one_by_one_with_a_note(tmp_pat
     path = write(tmp_path / "a.json", batch(columns(1, 0, 3, new_obs=[[9, 9], [8, 8], [7, 7]])))
     source = Source(path, layout(), passes=1)
     assert [piece.steps for piece in source] == [1, 1, 1]
-    assert source.notes == [f"{path}:1: from row 0 on, rows do not follow one another; they are read one by one"]
+    assert source.notes == [f"{path}:1: from row 0 on, rows are not consecutive; they are read one by one"]
 
 
 @pytest.mark.parametrize(
     ("line", "what"),
     [
         ("{", "is no JSON"),
-        ("[1]", "is no JSON object"),
+        ("[1]", "is not a JSON object"),
         ("{}", 'has no field "type"'),
         ('{"type": "SampleBatsh"}', "Did you mean 'SampleBatch'?"),
         ('{"type": ["SampleBatch"]}', "is unknown"),
@@ -231,7 +231,7 @@ def test_rows_that_do_not_follow_one_another_come_one_by_one_with_a_note(tmp_pat
         (batch(columns(1, 0, 2, rewards=[1.0])), "obs: 2 rows, where rewards have 1"),
         (batch(columns(1, 0, 2, rewards=[1.0, float("nan")])), "rewards: holds a number that is not finite"),
         (batch(columns(1, 0, 2, rewards=[1.0, 1e300])), "float32 cannot hold"),
-        (batch(columns(1, 0, 2, rewards=[1.0, "2.0"])), "rewards: is no list of numbers"),
+        (batch(columns(1, 0, 2, rewards=[1.0, "2.0"])), "rewards: is not a list of numbers"),
         (batch(columns(1, 0, 2, rewards=[[1.0], [2.0, 3.0]])), "rewards: "),
         (batch(columns(1, 0, 2, rewards=[[1.0, 1.0], [2.0, 3.0]])), "one number each"),
         (batch(columns(1, 0, 2), rewards=3), "rewards: is no list"),
@@ -239,12 +239,12 @@ def test_rows_that_do_not_follow_one_another_come_one_by_one_with_a_note(tmp_pat
             batch(columns(1, 0, 2, obs=[[1.0], [2.0]])),
             "obs: rows of shape (1,); the environment's observations are (2,)",
         ),
-        (batch(columns(1, 0, 2, obs=[[1.0, None], [2.0, 3.0]])), "obs: is no list of numbers"),
+        (batch(columns(1, 0, 2, obs=[[1.0, None], [2.0, 3.0]])), "obs: is not a list of numbers"),
         (batch(columns(1, 0, 2, actions=[0, 3])), "actions: holds the choice 3; there are 3, counted from 0"),
         (batch(columns(1, 0, 2, actions=[0, -1])), "holds the choice -1"),
         (batch(columns(1, 0, 2, actions=[0, 0.5])), "no whole one"),
-        (batch(columns(1, 0, 2, actions=[0, 2**70])), "actions: is no list of numbers"),
-        (batch(columns(1, 0, 2, dones=[False, 2])), "something else than true and false"),
+        (batch(columns(1, 0, 2, actions=[0, 2**70])), "actions: is not a list of numbers"),
+        (batch(columns(1, 0, 2, dones=[False, 2])), "values other than true and false"),
         (batch(columns(1, 0, 2, t=[-1, 0])), "negative"),
         (batch(columns(1, 0, 2, eps_id=[0.5, 1])), "not whole"),
         (batch(columns(1, 0, 2, action_prob=[0.5, 0.0])), "not above 0"),

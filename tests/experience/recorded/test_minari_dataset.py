@@ -139,7 +139,7 @@ def test_unknown_dataset_is_refused_with_the_nearest_and_how_to_get_it(root):
         ExperienceError, match=r"Did you mean 'toy/push-v0'\? Download it with: pip install 'drl-cli\[minari\]'"
     ):
         read("toy/pusk-v0")
-    with pytest.raises(ExperienceError, match="names no dataset"):
+    with pytest.raises(ExperienceError, match="is not a dataset"):
         read("a b")
 
 
@@ -150,9 +150,9 @@ def test_unknown_dataset_is_refused_with_the_nearest_and_how_to_get_it(root):
         ({"observations": np.zeros((2, 2))}, "2 rows for 2 steps"),
         ({"observations": np.zeros((3, 5))}, "rows of shape (5,)"),
         ({"rewards": np.array([np.nan, 0.0])}, "not finite"),
-        ({"actions": np.array([b"ab", b"cd"])}, "actions is no list of numbers"),
+        ({"actions": np.array([b"ab", b"cd"])}, "actions is not a list of numbers"),
         ({"actions": {"a": np.zeros(2)}}, "actions does not lie in the file"),
-        ({"terminations": np.array([0, 7])}, "something else than true and false"),
+        ({"terminations": np.array([0, 7])}, "values other than true and false"),
     ],
 )
 def test_crooked_episode_is_refused_with_its_place(root, more, what):

@@ -98,7 +98,7 @@ def test_a_logger_that_fails_is_one_warning_and_the_files_are_whole(what, noting
     run(tmp_path, "noting", [ROW, ROW, ROW])
     (warning,) = warnings
     assert warning.startswith(f"logger noting cannot be written (ConnectionError: no {what} today ({__file__}:")
-    assert warning.endswith("); training goes on without it")
+    assert warning.endswith("); training continues without it")
     assert len(loggers.read_rows(tmp_path)) == 3
     assert len(noting.made[0].rows) == (0 if what == "make" else 3)
 
