@@ -9,7 +9,7 @@ sampled; beta is annealed over env steps stored.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -139,12 +139,15 @@ class ReplayBuffer:
         for worker in self._ring.workers():
             self.cut(worker)
 
-    def save(self, folder: Path, compress: bool) -> dict[str, Any]:
-        """Write ``replay-<index>.safetensors`` into ``folder``; returns the facts that ``load`` needs beside it."""
+    def save(self, folder: Path, compress: bool, check: Callable[[], object] = lambda: None) -> dict[str, Any]:
+        """Write ``replay-<index>.safetensors`` into ``folder``; returns the facts that ``load`` needs beside it.
+
+        ``check`` is called again and again; what it raises ends the writing.
+        """
         arrays, ring = self._ring.state()
         if self._priorities is not None:
             arrays |= self._priorities.state()
-        checkpoints.write_arrays(folder / f"replay-{self._index}.safetensors", arrays, compress=compress)
+        checkpoints.write_arrays(folder / f"replay-{self._index}.safetensors", arrays, compress, check)
         return self.facts() | {"ring": ring}
 
     def facts(self) -> dict[str, Any]:

@@ -256,7 +256,7 @@ def lines() -> int:
 
 def is_unicode(stream: Stream) -> bool:
     """True when ``stream`` can carry block characters."""
-    return (getattr(stream, "encoding", None) or "ascii").lower().replace("-", "").startswith("utf")
+    return (stream.encoding or "ascii").lower().replace("-", "").startswith("utf")
 
 
 def plus_minus(stream: Stream) -> str:

@@ -1,4 +1,4 @@
-"""R2D2 balances a pole whose velocities it does not see within about a minute."""
+"""R2D2 balances a pole whose velocities it does not see; for PPO with an LSTM see ``test_learning_on_policy``."""
 
 import pytest
 
@@ -17,7 +17,7 @@ ENV_ID = "drl/StatelessCartPole-v1"
 GOAL, STEPS = 150.0, 40_000  # random: 22, without a memory: at most about 60; 10,000 env steps were enough
 
 
-@pytest.mark.learning
+@pytest.mark.slow
 def test_r2d2_balances_a_pole_without_seeing_velocities():
     spaces = make.check(ENV_ID, {}, table.find("R2D2"))
     assert spaces["obs"]["shape"] == [2]
