@@ -65,6 +65,11 @@ _HERE = ("algorithm", "logger")  # used by the process that drives a run, and by
 _ALL = {r.kind: r for r in (ENVIRONMENTS, MODELS, EXPLORATIONS, CALLBACKS, LOGGERS, EVALUATIONS, ALGORITHMS)}
 
 
+def name_of(thing: object) -> str:
+    """Return the name of a class or function; of another object that of its class."""
+    return getattr(thing, "__name__", type(thing).__name__)
+
+
 def discover() -> None:
     """Load the entry points of installed packages, once; a module registers while it is imported, a function is called."""
     global _failures
