@@ -134,7 +134,8 @@ def pytest_collection_finish():
 def pytest_xdist_node_collection_finished(node, ids):
     """Refuse to go on where pytest-xdist does not group: it says nothing itself (its issue 1386, with pytest 9.2)."""
     if node.config.getoption("dist") == "loadgroup" and not all("@" in nodeid for nodeid in ids):
-        pytest.exit("this pytest-xdist scatters groups of tests with this pytest: install pytest<9.2", returncode=4)
+        text = "groups of tests are scattered: install pytest<9.2, or see what pytest --collect-only says"
+        pytest.exit(text, returncode=4)
 
 
 @pytest.fixture

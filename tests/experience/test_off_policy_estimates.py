@@ -229,8 +229,8 @@ def test_episodes_that_the_target_never_plays_count_for_nothing():
     [
         ([], "no episodes"),
         ([RecordedEpisode(np.ones(0), np.zeros(0), np.zeros(0))], "empty ones"),
-        ([RecordedEpisode(np.ones(1), np.array([-np.inf]), np.zeros(1))], "no numbers"),
-        ([RecordedEpisode(np.ones(1), np.zeros(1), np.array([np.nan]))], "no numbers"),
+        ([RecordedEpisode(np.ones(1), np.array([-np.inf]), np.zeros(1))], "not numbers"),
+        ([RecordedEpisode(np.ones(1), np.zeros(1), np.array([np.nan]))], "not numbers"),
     ],
 )
 def test_what_nothing_can_be_estimated_from_is_refused(episodes, words):

@@ -134,5 +134,6 @@ def test_a_ratio_beyond_every_float_is_clipped_like_any_other():
     log_rho, batch, values, next_values = made(3)
     log_rho[0, 3] = 500.0
     found = run(lambda: traced(log_rho, batch, values, next_values, Clips()))
+    np.testing.assert_allclose(found.rho[0, 3], np.exp(20.0), rtol=1e-5)
     assert np.isfinite(found.value_target).all()
     assert np.isfinite(found.advantage).all()
