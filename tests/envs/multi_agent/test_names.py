@@ -3,12 +3,12 @@
 import subprocess
 import sys
 
+import pettingzoo
 import pytest
 
 from drl_cli.envs import make
 from drl_cli.envs.multi_agent import names
 from drl_cli.errors import EnvError, InputError
-
 
 
 @pytest.mark.parametrize(
