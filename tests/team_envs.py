@@ -31,6 +31,8 @@ class TwoStep(MultiAgentEnv):
     agents = ("one", "two")
     is_turn_based = False
 
+    notes = ()
+
     def spaces(self, agent):
         return {"obs": vector(3), "action": discrete(2)}
 
@@ -69,6 +71,7 @@ class Odd(MultiAgentEnv):
 
     agents = ("a", "b", "c")
     is_turn_based = False
+    notes = ()
     sizes, counts = (2, 3, 2), (2, 4, 3)
 
     def __init__(self, length=4, cut=False, box_actions=False, mask=None):

@@ -49,6 +49,7 @@ class BatchLearner:
         self._config = config
         self._trained = Trained(config, spec, graph, initial, identity, server)
         self._sequence, self._stepwise = config.model.max_seq_len if spec.state else 1, spec.stepwise
+        self._is_team = spec.team is not None
         self._postprocess = identity.get("postprocess")
         self._rates: dict[str, Tensor] = {}
         self._learnt, self._broadcast = 0, config.broadcast_interval if isinstance(config, StreamKeys) else 1
@@ -81,7 +82,7 @@ class BatchLearner:
         not finite; that update has not been applied.
         """
         began = time.perf_counter()
-        batch = join(fragments, self._config.gamma, self._sequence, self._stepwise)
+        batch = join(fragments, self._config.gamma, self._sequence, self._stepwise, self._is_team)
         batch |= self._added(batch)
         streams, steps = (int(size) for size in batch["mask"].shape)
         shape = (streams, steps, len(batch["end_at"]))

@@ -6,7 +6,7 @@ Source: Schulman et al. 2016 (arXiv 1506.02438), eq. 16; with λ = 1 an advantag
 """
 
 from collections.abc import Callable
-from typing import NamedTuple, TypeAlias
+from typing import Any, NamedTuple, Protocol, TypeAlias
 
 from drl_cli.algorithms.learner_graph import counter
 from drl_cli.algorithms.losses.policy_gradient import explained_variance, standardized
@@ -24,6 +24,19 @@ STEP_STATS = ("total_loss", "grad_norm")  # statistics of every step, beside tho
 
 Rows: TypeAlias = Tensors  # column -> [S(, L), …], or of a minibatch [B(, L), …]
 Loss: TypeAlias = Callable[[Tensors, Rows], Sums]  # (values of all variables of the net, minibatch)
+
+
+class TrainedNets(Protocol):
+    """The nets of a policy, see ``policies.actor_critic_tf.ActorCritic``."""
+
+    variables: dict[str, Variable]
+    trained: tuple[str, ...]
+    published: tuple[str, ...]
+    distribution: Any
+
+    def values(self) -> Tensors:
+        """Return {name: tensor} of all variables, read once."""
+        ...
 
 
 class Estimates(NamedTuple):
@@ -87,7 +100,7 @@ def _in_rows(net: ActorCritic, batch: Batch, x: Tensor) -> Tensor:
 class Descent:
     """The optimiser of all trained weights of an ActorCritic ``net``; ``number`` counts updates."""
 
-    def __init__(self, config: OnPolicyKeys, net: ActorCritic, scope: str) -> None:
+    def __init__(self, config: OnPolicyKeys, net: TrainedNets, scope: str) -> None:
         """``scope`` (ending in "/") goes before every variable's name."""
         self._net, self._clip = net, config.grad_clip
         self.towers = Towers(devices_of(config), bool(config.xla))

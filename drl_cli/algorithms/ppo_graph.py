@@ -13,19 +13,30 @@ Deviations:
 - With ``kl_coeff`` 0 the penalty is not computed and never comes back; RLlib's stays 0, too.
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from typing import NamedTuple
 
 import numpy as np
 
 from drl_cli.algorithms.losses import policy_gradient as losses
-from drl_cli.algorithms.on_policy_graph import OLD, STEP_STATS, Descent, Rows, estimates, evaluated, summed
+from drl_cli.algorithms.on_policy_graph import (
+    OLD,
+    STEP_STATS,
+    Descent,
+    Estimates,
+    Rows,
+    TrainedNets,
+    estimates,
+    evaluated,
+    summed,
+)
 from drl_cli.algorithms.ppo import PPOConfig
 from drl_cli.config.sections.on_policy import sequence_length
-from drl_cli.policies.actor_critic_tf import ActorCritic
+from drl_cli.policies.actor_critic_tf import ActorCritic, Seen
 from drl_cli.policies.forward_tf import Tensors
 from drl_cli.policies.policy_spec import PolicySpec
 from drl_cli.tf1.epochs import Plan, epochs
-from drl_cli.tf1.graph import Batch, BatchGraph, Learnt, Rates, trajectory_columns
+from drl_cli.tf1.graph import Batch, BatchGraph, Learnt, Rates, TrajectoryColumns, trajectory_columns
 from drl_cli.tf1.tensorflow import Tensor, Variable, tf
 from drl_cli.tf1.towers import Sums
 
@@ -40,21 +51,27 @@ def build(config: PPOConfig, spec: PolicySpec, initial: Mapping[str, np.ndarray]
     ``initial``: {name: array} of ``actor_critic_nets.initial_weights``;
     ``seed`` keys the shuffles; ``scope`` (ending in "/") goes before every variable's name.
     """
-    update = _PPOUpdate(config, spec, initial, seed, scope)
-    columns = trajectory_columns(config, spec)
-    return BatchGraph(
-        columns, RATES, update.variables(), update.net.published, update.learn, update.descent.towers.in_one_place
+    net = ActorCritic(spec, initial, scope, looped=bool(config.xla))
+    looks = Looks(
+        lambda batch: estimates(config, net, batch, standardize=True, heads=True),
+        lambda values, minibatch: evaluated(net, values, minibatch),
     )
+    return batch_graph(trajectory_columns(config, spec), PPOUpdate(config, net, looks, seed, scope))
 
 
-class _PPOUpdate:
+class Looks(NamedTuple):
+    """What the nets say of a batch."""
+
+    estimate: Callable[[Batch], Estimates]  # of a batch, by the weights that sampled it
+    evaluate: Callable[[Tensors, Rows], tuple[Seen, Rows]]  # (values of all variables, minibatch), see ``evaluated``
+
+
+class PPOUpdate:
     """The variables, and what is learnt from a batch."""
 
-    def __init__(
-        self, config: PPOConfig, spec: PolicySpec, initial: Mapping[str, np.ndarray], seed: int, scope: str
-    ) -> None:
-        self._config, self._seed = config, seed
-        self.net = ActorCritic(spec, initial, scope, looped=bool(config.xla))
+    def __init__(self, config: PPOConfig, net: TrainedNets, looks: Looks, seed: int, scope: str) -> None:
+        self._config, self._looks, self._seed = config, looks, seed
+        self.net = net
         self.descent = Descent(config, self.net, scope)
         self._kl_coeff = tf.Variable(
             np.float32(config.kl_coeff), name=scope + "kl_coeff", use_resource=True, trainable=False
@@ -72,7 +89,7 @@ class _PPOUpdate:
     def learn(self, batch: Batch, rates: Rates, number: Tensor) -> Learnt:
         """See BatchGraph."""
         config = self._config
-        estimated = estimates(config, self.net, batch, standardize=True, heads=True)
+        estimated = self._looks.estimate(batch)
         kl_coeff = self._kl_coeff.read_value()
 
         def loss(values: Tensors, minibatch: Rows) -> Sums:
@@ -94,7 +111,7 @@ class _PPOUpdate:
     def _loss(self, values: Tensors, minibatch: Rows, entropy_coeff: Tensor, kl_coeff: Tensor) -> Sums:
         """Return the Sums of a minibatch; ``values``: {name: tensor} of the net's variables."""
         config, distribution = self._config, self.net.distribution
-        seen, steps = evaluated(self.net, values, minibatch)  # [B, …]
+        seen, steps = self._looks.evaluate(values, minibatch)  # [B, …]
         mask, old = steps["mask"], {name.removeprefix(OLD): x for name, x in steps.items() if name.startswith(OLD)}
         # Padding holds anything: without the mask its ratio may be infinite, and 0 times that is not a number.
         ratio = tf.exp((distribution.logp(seen.heads, steps["action"]) - steps["logp"]) * mask)  # [B]
@@ -111,3 +128,10 @@ class _PPOUpdate:
             )  # [B]
             total += config.vf_loss_coeff * stats["vf_loss"]
         return summed(total, stats, mask, {"ratio_deviation": tf.abs(ratio - 1.0)})
+
+
+def batch_graph(columns: TrajectoryColumns, update: PPOUpdate) -> BatchGraph:
+    """Return the BatchGraph of ``update`` over batches of ``columns``."""
+    return BatchGraph(
+        columns, RATES, update.variables(), update.net.published, update.learn, update.descent.towers.in_one_place
+    )

@@ -34,6 +34,7 @@ ROWS = {
     "A2C": "drl_cli.algorithms.a2c:A2C",
     "A3C": "drl_cli.algorithms.a3c:A3C",
     "PPO": "drl_cli.algorithms.ppo:PPO",
+    "MAPPO": "drl_cli.algorithms.mappo:MAPPO",
     "TRPO": "drl_cli.algorithms.trpo:TRPO",
     "IMPALA": "drl_cli.algorithms.impala:IMPALA",
     "APPO": "drl_cli.algorithms.impala:APPO",

@@ -65,7 +65,7 @@ in one fragment; complete episodes are laid end to end in a few rows, each begin
     mask        [E, T]    float32   1 for real steps, 0 for padding
     end_obs     [M, …]              observations whose values are bootstraps: after the last step of every row, then
                                     after every truncation inside of one (of complete episodes those alone), then
-                                    padding; M is E·2, E·4, E·8, …, or at least 64
+                                    padding; M is E·2, E·4, E·8, …, or at least 64. Of a team after every inner end
     end_at      [M]       int32     e·T + t of the step before each of them; E·T is padding
     begins      [E, T]    float32   of recurrent policies: 1 at an episode's first step
     state_<i>   [E, T/L, …] float32 the stored state before the first step of every sequence, or [E, T, …] before every step

@@ -26,12 +26,19 @@ LEAST_ENDS = 64  # room for their truncations; a shape of its own would cost a c
 STATE = "state_"
 
 
-def join(fragments: Sequence[Columns], gamma: float, sequence: int = 1, stepwise: Sequence[str] = ()) -> Batch:
+def join(
+    fragments: Sequence[Columns],
+    gamma: float,
+    sequence: int = 1,
+    stepwise: Sequence[str] = (),
+    every_end: bool = False,
+) -> Batch:
     """Return the trajectory batch of ``fragments`` (dicts of fragment columns), {column: array}.
 
     ``gamma``: discount of one step. ``sequence``: L, steps of a recurrent sequence; T becomes a multiple of it, and T = L·2^k
     for complete episodes (fragments with ``length``), every one of which begins at a multiple of L. ``stepwise``: names of
-    states that are kept for every step instead of every sequence.
+    states that are kept for every step instead of every sequence. ``every_end``: ends hold the last observations of episodes
+    that terminated too, which say what each agent of a team was rewarded with.
     """
     plan = _plan(fragments, sequence)
     stacks = [_stacks(fragment) for fragment in fragments]
@@ -48,7 +55,7 @@ def join(fragments: Sequence[Columns], gamma: float, sequence: int = 1, stepwise
         batch["begins"] = begins.astype(np.float32)
         for name in _state_names(fragments[0]):
             batch[name] = laid(name, 1 if name in stepwise else sequence)
-    return batch | _ends(fragments, stacks, plan)
+    return batch | _ends(fragments, stacks, plan, every_end)
 
 
 def _factors(real: np.ndarray, terminated: np.ndarray, truncated: np.ndarray, gamma: float) -> Batch:
@@ -167,16 +174,17 @@ def _state_names(fragment: Columns) -> list[str]:
     return sorted(name for name in fragment if name.startswith(STATE))
 
 
-def _ends(fragments: Sequence[Columns], stacks: Sequence[np.ndarray], plan: _Plan) -> Batch:
+def _ends(fragments: Sequence[Columns], stacks: Sequence[np.ndarray], plan: _Plan, every_end: bool) -> Batch:
     """Return what bootstraps look at: after the last step of every stream, in order, then the cuts inside, then padding.
 
     Complete episodes have cuts alone: nothing of them goes on. Of a stream without steps the place is that of padding.
+    With ``every_end`` all ends are cuts.
     """
     tails, cuts = [], []  # of each fragment: (flat places, {column: values})
     for fragment, seen, places, lengths in zip(fragments, stacks, plan.places, plan.lengths, strict=True):
         columns = _end_columns(fragment, seen)
         step, env = np.nonzero(_ended(fragment))  # in the order of (step, env), as the fragment's ends are
-        is_cut = fragment["truncated"][step, env] & ~fragment["terminated"][step, env]
+        is_cut = every_end | (fragment["truncated"][step, env] & ~fragment["terminated"][step, env])
         is_last = step == lengths[env] - 1
         if not plan.are_whole:
             tail = {name: values.copy() for name, (values, _) in columns.items()}

@@ -106,7 +106,7 @@ def look_at(net: ActorCritic, values: Tensors, batch: Tensors) -> tuple[Tensors,
         seen = net.look(values, tf.reshape(batch["obs"], [streams * steps, *trailing]))  # [E·T, …]
         end = net.look(values, batch["end_obs"])  # [M, …]
     value = tf.reshape(seen.value, [streams, steps])  # [E, T]
-    return seen.heads, value, _next(value, end.value, batch["end_at"])
+    return seen.heads, value, following(value, end.value, batch["end_at"])
 
 
 def state_of(net: ActorCritic, batch: Tensors, name: str, rows: int) -> tuple[Tensor, ...]:
@@ -117,9 +117,15 @@ def state_of(net: ActorCritic, batch: Tensors, name: str, rows: int) -> tuple[Te
     return tuple(tf.reshape(batch[f"{name}_{index}"], shape) for index, shape in enumerate(shapes))
 
 
-def _next(value: Tensor, end_value: Tensor, end_at: Tensor) -> Tensor:
-    """The value after each step, [E, T]: of the step that follows in ``value`` [E, T], or ``end_value`` [M] at ``end_at``."""
-    following = tf.concat([value[:, 1:], tf.zeros_like(value[:, :1])], axis=1)  # [E, T]
-    flat = tf.concat([tf.reshape(following, [-1]), tf.zeros([1])], axis=0)  # [E·T + 1], the last one for padding
-    flat = tf.tensor_scatter_nd_update(flat, tf.expand_dims(end_at, 1), end_value)  # [E·T + 1]
-    return tf.reshape(flat[:-1], value.shape)  # [E, T]
+def following(values: Tensor, end_values: Tensor, end_at: Tensor) -> Tensor:
+    """Return what comes after each step, [E, T, …]: at the next step in ``values`` [E, T, …], or ``end_values`` [M, …].
+
+    ``end_at``: int32 [M], e·T + t of the steps after which the latter come; E·T is padding.
+    """
+    streams, steps, *trailing = values.shape.as_list()
+    later = tf.concat([values[:, 1:], tf.zeros_like(values[:, :1])], axis=1)  # [E, T, …]
+    flat = tf.concat(
+        [tf.reshape(later, [streams * steps, *trailing]), tf.zeros([1, *trailing])], axis=0
+    )  # [E·T + 1, …]
+    flat = tf.tensor_scatter_nd_update(flat, tf.expand_dims(end_at, 1), end_values)  # the last one is for padding
+    return tf.reshape(flat[:-1], values.shape)  # [E, T, …]

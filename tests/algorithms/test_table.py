@@ -45,7 +45,7 @@ def test_off_policy_algorithm_takes_its_actions_and_loads_its_schema(name, actio
 
 
 def test_rows_that_train_a_team_are_no_advice_for_actions_of_one_agent():
-    assert {row.name for row in table.built_in() if row.team} == {"VDN", "QMIX"}
+    assert {row.name for row in table.built_in() if row.team} == {"VDN", "QMIX", "MAPPO"}
     assert "VDN" not in table.fitting()["MultiDiscrete"]
 
 

@@ -19,7 +19,7 @@ from drl_cli.runtime.cluster import LocalHandle
 from drl_cli.tf1.tensorflow import function, tf
 from drl_cli.tf1.weights import Weights
 
-ROWS = [row for row in table.built_in() if row.postprocess == "trajectory"]
+ROWS = [row for row in table.built_in() if row.postprocess == "trajectory" and not row.team]
 WORKER = {"num_envs_per_worker": 3, "rollout_fragment_length": 6, "horizon": 4}
 PASSES = {"num_sgd_iter": 2, "sgd_minibatch_size": 12, "vf_iterations": 2, "train_batch_size": 36}
 PASSES |= {"target_update_frequency": 2}  # APPO's, in batches

@@ -32,6 +32,7 @@ ENVS = {
     "Discrete": "CartPole-v1",
     "MultiDiscrete": "Odd-multi-v0",
     "MultiBinary": "Odd-binary-v0",
+    "Team": "drl/Team-v1",
 }
 LSTM = {"use_lstm": True, "lstm_cell_size": 4, "max_seq_len": 5}
 BOTH, SEVERAL = ("Box", "Discrete"), ("MultiDiscrete", "MultiBinary")
@@ -42,7 +43,9 @@ def rows():
 
     Those without TensorFlow have a file of their own, ``test_evolution_rows``; those that learn from files have some for two.
     """
-    for number, row in enumerate(row for row in table.built_in() if row.tensorflow):
+    teams = [row for row in table.built_in() if row.team]
+    yield from ((row.name, "Team", {"env_config": {"env": "drl/TwoStepGame-v1"}}) for row in teams)
+    for number, row in enumerate(row for row in table.built_in() if row.tensorflow and not row.team):
         shared = row.postprocess == "trajectory"
         kinds = (BOTH[number % 2], SEVERAL[number // 2 % 2]) if shared else row.actions
         kinds = tuple(kind for kind in kinds if not row.reads or kind in BOTH)

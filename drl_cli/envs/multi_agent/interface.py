@@ -9,11 +9,11 @@ from __future__ import annotations
 
 import abc
 from collections.abc import Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Protocol, runtime_checkable
 
 import numpy as np
 
-from drl_cli.envs.env_spec import EnvSpec
+from drl_cli.envs.env_spec import EnvSpec, TeamLayout
 
 
 class AgentsStep(NamedTuple):
@@ -78,3 +78,10 @@ class MultiAgentEnv(abc.ABC):
     @abc.abstractmethod
     def close(self) -> None:
         """Close it. Safe to call twice."""
+
+
+@runtime_checkable
+class SeenAsTeam(Protocol):
+    """A gymnasium environment of several agents that are seen as one (``team.TeamEnv``)."""
+
+    team_layout: TeamLayout

@@ -16,6 +16,8 @@ from typing import TYPE_CHECKING, Any
 import gymnasium
 import numpy as np
 
+from drl_cli.envs import make
+from drl_cli.envs.multi_agent import opening
 from drl_cli.envs.multi_agent.interface import AgentsStep, MultiAgentEnv
 from drl_cli.errors import EnvError
 
@@ -29,7 +31,7 @@ REWARDS = {"sum": np.sum, "mean": np.mean}
 class TeamEnv(gymnasium.Env):
     """The agents of a ``MultiAgentEnv`` in which all that live act at once, as one agent.
 
-    The observation is a float32 vector (``layout``), the action MultiDiscrete (agents with Discrete actions) or a Box in
+    The observation is a float32 vector (``team_layout``), the action MultiDiscrete (agents with Discrete actions) or a Box in
     which each agent has as many dimensions as the widest, those that it does not have in [-1, 1] and ignored.
     """
 
@@ -62,8 +64,8 @@ class TeamEnv(gymnasium.Env):
         self._seen = max(self._length(agent) for agent in self._agents)
         self.action_space = self._joint_actions()
         self._env.reset(0)  # some have a state only within an episode
-        self.layout = self._layout(self._env.state())
-        size = max(sum(self.layout[part]) for part in ("mask", "alive", "rewards", "state"))
+        self.team_layout = self._layout(self._env.state())
+        size = max(sum(self.team_layout[part]) for part in ("mask", "alive", "rewards", "state"))
         self.observation_space = gymnasium.spaces.Box(-np.inf, np.inf, (size,), np.float32)
         self._acting: frozenset[str] = frozenset()
 
@@ -144,7 +146,7 @@ class TeamEnv(gymnasium.Env):
         }
 
     def _observation(self, step: AgentsStep) -> np.ndarray:
-        layout, count = self.layout, len(self._agents)
+        layout, count = self.team_layout, len(self._agents)
         whole = np.zeros(self.observation_space.shape or (), np.float32)
         rows = whole[: count * layout["obs"]].reshape(count, layout["obs"])  # a view
         masks = whole[layout["mask"][0] : sum(layout["mask"])].reshape(count, -1)
@@ -178,4 +180,8 @@ class TeamEnv(gymnasium.Env):
 
 
 def _opened(env_id: str, env_config: Mapping[str, Any], render_mode: str | None) -> MultiAgentEnv:
-    raise NotImplementedError
+    found = make.resolve(env_id).id
+    kind = opening.kind_of(found, env_config)
+    if kind is None:
+        raise EnvError(f"env_config.env: {env_id} has one agent; a team has several.")
+    return opening.open_env(found, env_config, kind, render_mode=render_mode)

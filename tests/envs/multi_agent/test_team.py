@@ -13,7 +13,7 @@ from drl_cli.errors import EnvError
 
 def parts_of(env, obs):
     """Return {part: numbers} of an observation; "obs" by agent."""
-    layout = env.layout
+    layout = env.team_layout
     found = {name: obs[layout[name][0] : sum(layout[name])] for name in ("mask", "alive", "rewards", "state")}
     count = len(layout["agents"])
     return found | {"obs": obs[: count * layout["obs"]].reshape(count, layout["obs"])}
@@ -21,7 +21,7 @@ def parts_of(env, obs):
 
 def test_layout_says_where_what_is():
     env = TeamEnv(Odd())
-    layout = env.layout
+    layout = env.team_layout
     # 3 agents, 3 numbers of the longest and an id of 3; 3 masks of 4; 3 alive; 3 rewards; no state of its own.
     assert layout == {
         "agents": ["a", "b", "c"],
@@ -54,7 +54,7 @@ def test_environments_own_masks_and_state_are_passed_on():
     found = parts_of(env, env.reset(seed=0)[0])
     assert found["mask"].reshape(3, 4)[1].tolist() == [0, 0, 1, 0]
     env = TeamEnv(TwoStep(), agent_ids=False)
-    assert env.layout["state"] == [14, 3]
+    assert env.team_layout["state"] == [14, 3]
     assert parts_of(env, env.reset()[0])["state"].tolist() == [1, 0, 0]
     assert parts_of(env, env.step(np.array([1, 0]))[0])["state"].tolist() == [0, 0, 1]
 
@@ -93,8 +93,8 @@ def test_episode_ends_with_the_last_agent_who_is_still_seen_where_it_was_cut(cut
 def test_boxes_stand_side_by_side_as_wide_as_the_widest():
     inner = Odd(box_actions=True)
     env = TeamEnv(inner)
-    assert env.layout["actions"] == [2, 4, 3]
-    assert env.layout["mask"] == [0, 0]
+    assert env.team_layout["actions"] == [2, 4, 3]
+    assert env.team_layout["mask"] == [0, 0]
     assert env.action_space.low.tolist() == [-2, -2, -1, -1, -2, -2, -2, -2, -2, -2, -2, -1]
     assert env.action_space.high.tolist() == [4, 4, 1, 1, 4, 4, 4, 4, 4, 4, 4, 1]
     env.reset(seed=0)
