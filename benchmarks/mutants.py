@@ -6,9 +6,9 @@
 
 A mutant changes one place: an operator (arithmetic, comparison, logic), a sign, a number (indices are numbers), True or
 False, or it leaves out a ``stop_gradient``. Annotations, strings and what an error says stay as they are. It is killed where
-a test fails, and timed out where the tests take five times as long as without it. What survives is shown as a changed line,
-to be killed by a test or called equivalent (CONTRIBUTING.rst). Each runs in a fork of this process, which has loaded the
-libraries and nothing of drl that a mutant changes; no file is changed. Programs that tests start see no mutant.
+a test fails, and timed out where the tests take four times their CPU time. What survives is shown as a changed line, to be
+killed by a test or called equivalent (CONTRIBUTING.rst). Each runs in a fork of this process, which has loaded the libraries
+and nothing of drl that a mutant changes; no file is changed. Programs that tests start see no mutant.
 """
 
 import argparse
@@ -34,6 +34,7 @@ from drl_cli import process
 ROOT = Path(__file__).parents[1]
 ROOM = 8 * 2**30  # bytes of memory that a mutant may take
 SIDE_BY_SIDE = 2
+IDLE = 20  # times its limit of CPU time may pass until a mutant that waits is ended
 RESULTS = ("killed", "survived", "timed out")
 
 
@@ -61,11 +62,12 @@ GROUPS = {
     "returns": Group(
         tuple(f"drl_cli/experience/{name}.py" for name in _RETURNS),
         tuple(f"tests/experience/test_{name}.py" for name in _RETURNS),
-        ("tensorflow",),
+        ("scipy.stats", "tensorflow"),
     ),
     "ring": Group(
         tuple(f"drl_cli/experience/{name}.py" for name in _RING),
         tuple(f"tests/experience/test_{name}.py" for name in (*_RING, "sequences")),
+        ("lz4.block", "scipy.stats"),
     ),
     "checkpoints": Group(
         ("drl_cli/checkpoints/*.py",),
@@ -187,8 +189,8 @@ class _Importer:
         return importlib.util.spec_from_file_location(name, self._mutant.path, loader=_Changed(name, self._mutant))
 
 
-def _start(group: Group, mutant: Mutant | None, folder: Path, shows: bool) -> int:
-    """Run the group's tests in a fork and return its process id."""
+def _start(group: Group, mutant: Mutant | None, folder: Path, limit: int, shows: bool) -> int:
+    """Run the group's tests in a fork, for ``limit`` seconds of CPU time at most, and return its process id."""
     child = os.fork()
     if child:
         return child
@@ -197,6 +199,7 @@ def _start(group: Group, mutant: Mutant | None, folder: Path, shows: bool) -> in
         os.setsid()
         os.nice(5)
         resource.setrlimit(resource.RLIMIT_DATA, (ROOM, ROOM))
+        resource.setrlimit(resource.RLIMIT_CPU, (limit, limit))
         if not shows:
             silent = os.open(os.devnull, os.O_RDWR)
             for descriptor in range(3):
@@ -210,27 +213,34 @@ def _start(group: Group, mutant: Mutant | None, folder: Path, shows: bool) -> in
         os._exit(status)
 
 
-def run(group: Group, mutants: list[Mutant | None], limit: float, shows: bool = False) -> Iterator[tuple[int, str]]:
-    """Yield (which of ``mutants``, "killed", "survived" or "timed out" after ``limit`` s); None is the source as it is."""
+class Result(NamedTuple):
+    """What became of the mutant ``number``: one of ``RESULTS``, and the seconds of CPU time that it took."""
+
+    number: int
+    word: str
+    seconds: float
+
+
+def run(group: Group, mutants: list[Mutant | None], limit: int, shows: bool = False) -> Iterator[Result]:
+    """Yield the Result of each of ``mutants`` (None: the source as it is), which may take ``limit`` seconds of CPU time."""
     running, waiting = {}, list(enumerate(mutants))
     in_memory = Path("/dev/shm")  # where fsync costs nothing
     with tempfile.TemporaryDirectory(dir=in_memory if in_memory.is_dir() else None) as folder:
         while waiting or running:
             while waiting and len(running) < SIDE_BY_SIDE:
                 number, mutant = waiting.pop(0)
-                child = _start(group, mutant, Path(folder) / str(number), shows)
-                running[child] = number, time.monotonic() + limit
+                child = _start(group, mutant, Path(folder) / str(number), limit, shows)
+                running[child] = number, time.monotonic() + IDLE * limit
             time.sleep(0.02)
             for child, (number, until) in list(running.items()):
-                ended, status = os.waitpid(child, os.WNOHANG)
-                if not ended and time.monotonic() < until:
-                    continue
-                if not ended:
+                if time.monotonic() > until:
                     os.killpg(child, signal.SIGKILL)
-                    os.waitpid(child, 0)
-                del running[child]
-                shutil.rmtree(Path(folder) / str(number), ignore_errors=True)
-                yield number, ("killed" if status else "survived") if ended else "timed out"
+                ended, status, used = os.wait4(child, os.WNOHANG)
+                if ended:
+                    del running[child]
+                    shutil.rmtree(Path(folder) / str(number), ignore_errors=True)
+                    killed = "timed out" if status in (signal.SIGXCPU, signal.SIGKILL) else "killed"
+                    yield Result(number, killed if status else "survived", used.ru_utime + used.ru_stime)
 
 
 def measure(name: str, count: int, seed: int, numbers: list[int] | None) -> str:
@@ -242,11 +252,12 @@ def measure(name: str, count: int, seed: int, numbers: list[int] | None) -> str:
     found = [mutant for file in _files(group.source) for mutant in mutants_of(Path(file))]
     drawn = sorted(found, key=lambda mutant: mutant.lot(seed))[:count]
     begin = time.monotonic()
-    if dict(run(group, [None], 600.0)) != {0: "survived"}:
+    (whole,) = run(group, [None], 600)
+    if whole.word != "survived":
         raise SystemExit(f"{name}: its tests fail without a mutant: run {' '.join(group.tests_of(''))} first")
-    took = time.monotonic() - begin
     chosen, counts = range(len(drawn)) if numbers is None else numbers, collections.Counter()
-    for place, result in run(group, [drawn[number] for number in chosen], 10.0 + 5 * took, shows=numbers is not None):
+    limit = 5 + round(4 * whole.seconds)
+    for place, result, _ in run(group, [drawn[number] for number in chosen], limit, shows=numbers is not None):
         counts[result] += 1
         if result != "killed" or numbers is not None:
             mutant = drawn[chosen[place]]
@@ -267,6 +278,8 @@ def main() -> None:
     unknown = [name for name in options.group if name not in GROUPS]
     if unknown:
         parser.error(f"no group {unknown[0]!r}: choose of {', '.join(GROUPS)}")
+    if not set(options.number or ()) <= set(range(options.count)):
+        parser.error(f"--number takes numbers from 0 to {options.count - 1}, those below --count")
     process.prepare()
     process.prepare_tensorflow(1, 1, 0)
     os.chdir(ROOT)

@@ -267,7 +267,7 @@ def test_atari_game_without_ale_py_is_refused_with_the_extra(monkeypatch):
 @pytest.mark.parametrize(
     ("env_id", "env_config", "text"),
     [
-        ("Pendulum-v1", {"gg": 1}, "env_config.gg: Pendulum-v1 has no such argument. Omit it."),
+        ("Pendulum-v1", {"gg": 1}, "env_config.gg: Pendulum-v1 takes no such argument. Leave it out."),
         ("Pendulum-v1", {"id": "x"}, "Pendulum-v1 cannot be made with env_config {'id': 'x'}: TypeError"),
     ],
 )

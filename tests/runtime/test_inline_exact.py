@@ -50,7 +50,7 @@ def told():
     stop()
 
 
-FORGETS = "a reset of {} with a seed forgets all that was before"
+FORGETS = "a reset of {} with a seed clears all earlier state"
 
 
 @pytest.mark.parametrize(
