@@ -72,7 +72,11 @@ def typed(name, env, folder, *more):
     return ["train", "--run", name, "--env", env, "--local-dir", str(folder), "--seed", "3", *more]
 
 
-@pytest.mark.parametrize(("name", "kind", "more"), rows())
+@pytest.mark.parametrize(
+    ("name", "kind", "more"),
+    rows(),
+    ids=lambda value: ("-".join(value) or "plain") if isinstance(value, dict) else None,
+)
 def test_row_is_trained_played_scored_and_resumed_by_the_commands(tmp_path, capsys, name, kind, more):
     if table.find(name).reads:
         more = more | {"input": random_set(tmp_path / "recorded" / "a.json", ENVS[kind])}
