@@ -69,6 +69,13 @@ class Subject:
         return next(iter(self.policies.values()))
 
     @property
+    def several(self) -> AgentsSetup:
+        """The agents. Raises ValueError where there is one."""
+        if self.agents is None:
+            raise ValueError(f"{self.env} has one agent")
+        return self.agents
+
+    @property
     def frames(self) -> int:
         """How many of the last observations the policy acts on."""
         return preprocessing.frames_of(self.preprocessing)
@@ -83,9 +90,7 @@ class Subject:
         return make.make(self.env, self.env_config, render_mode, self.preprocessing)
 
     def make_agents_env(self, render_mode: str | None = None) -> MultiAgentEnv:
-        """Return a new environment with several agents. Raises ValueError where there is one."""
-        if self.agents is None:
-            raise ValueError(f"{self.env} has one agent")
+        """Return a new environment with several agents."""
         return opening.open_setup(self.setup(), render_mode)
 
     def setup(self) -> dict[str, Any]:
@@ -93,7 +98,7 @@ class Subject:
         return {
             "id": self.env,
             "env_config": self.env_config,
-            "agents": self.agents,
+            "agents": self.several,
             "preprocessing": self.preprocessing,
             "horizon": self.horizon,
             "max_steps": self.max_steps,

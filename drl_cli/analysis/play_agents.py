@@ -8,16 +8,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from drl_cli.actors.agents_tester import ActingPolicies, AgentEpisode, play_step
-from drl_cli.analysis.play import INFOS, FrameRecorder, Limits, PlayedEpisode
+from drl_cli.analysis.play import INFOS, LONGEST_TEXT, AgentSteps, FrameRecorder, Limits, PlayedEpisode
 from drl_cli.config.plain_data import plain
 from drl_cli.envs.env_reuse import FOREIGN
-from drl_cli.envs.env_spec import agents_of
 from drl_cli.envs.make import UNBOUNDED_STEPS
 from drl_cli.envs.multi_agent.episode_mapping import EpisodeMapping
 from drl_cli.errors import EnvError, RunFailed, failure
@@ -25,41 +23,6 @@ from drl_cli.errors import EnvError, RunFailed, failure
 if TYPE_CHECKING:
     from drl_cli.analysis.loaded_checkpoint import Subject
     from drl_cli.envs.multi_agent.interface import AgentsStep, MultiAgentEnv
-
-LONGEST_TEXT = 1000  # characters of what an info holds that is no plain data
-
-
-@dataclass
-class AgentSteps:
-    """What one agent did: obs [L + 1, …] before each of its steps and the last one, action [L, …], rewards [L], infos [L].
-
-    A reward is the sum since the agent acted. ends: (terminated, truncated); neither where the episode was cut.
-    """
-
-    obs: list[np.ndarray] = field(default_factory=list)
-    action: list[np.ndarray] = field(default_factory=list)
-    rewards: list[float] = field(default_factory=list)
-    infos: list[Any] = field(default_factory=list)
-    ends: tuple[bool, bool] = (False, False)
-
-
-@dataclass
-class PlayedAgents(PlayedEpisode):
-    """One episode of several agents: ``reward`` is the sum over them.
-
-    returns: by agent; policy_of: agent → policy id; steps: by agent, filled only when transitions are kept.
-    """
-
-    returns: dict[str, float] = field(default_factory=dict)
-    policy_of: dict[str, str] = field(default_factory=dict)
-    steps: dict[str, AgentSteps] = field(default_factory=dict)
-
-    def policy_rewards(self) -> dict[str, float]:
-        """Return the mean return of each policy's agents, by policy id."""
-        found: dict[str, list[float]] = {}
-        for agent, own in self.returns.items():
-            found.setdefault(self.policy_of[agent], []).append(own)
-        return {name: sum(values) / len(values) for name, values in sorted(found.items())}
 
 
 class AgentsPlayer:
@@ -77,9 +40,9 @@ class AgentsPlayer:
         """See ``play.Player``; ``keep``: None, ``STEPS`` or ``INFOS``."""
         self._subject, self._mode, self._explore = subject, render_mode, explore
         self._recorder, self._keep, self._fresh = recorder, keep, fresh
-        self._agents = agents_of({"id": subject.env, "env_config": subject.env_config, "agents": subject.agents or {}})  # type: ignore[typeddict-item]
+        self._agents = subject.several
 
-    def play(self, limits: Limits, seed: int) -> Iterator[PlayedAgents]:
+    def play(self, limits: Limits, seed: int) -> Iterator[PlayedEpisode]:
         """Yield episodes until a limit is reached; episode i is seeded with ``seed + i``. Raises RunFailed."""
         left = math.inf if limits.steps is None else limits.steps
         count = math.inf if limits.episodes is None else limits.episodes
@@ -89,7 +52,7 @@ class AgentsPlayer:
             while number < count and left > 0:
                 if env is None:
                     env = self._subject.make_agents_env(self._mode)
-                episode = self._episode(env, PlayedAgents(number, seed + number), min(left, horizon, bound))
+                episode = self._episode(env, PlayedEpisode(number, seed + number), min(left, horizon, bound))
                 if not episode.complete and episode.length >= min(horizon, bound):
                     episode.truncated, episode.is_cut = True, episode.length < horizon
                 left -= episode.length
@@ -102,7 +65,7 @@ class AgentsPlayer:
             if env is not None:
                 env.close()
 
-    def _episode(self, env: MultiAgentEnv, episode: PlayedAgents, most: float) -> PlayedAgents:
+    def _episode(self, env: MultiAgentEnv, episode: PlayedEpisode, most: float) -> PlayedEpisode:
         """Play one episode of at most ``most`` steps."""
         video = self._recorder(episode.number) if self._recorder else None
         try:
@@ -115,7 +78,7 @@ class AgentsPlayer:
             video.close()
         return episode
 
-    def _steps(self, env: MultiAgentEnv, played: PlayedAgents, most: float, video: FrameRecorder | None) -> None:
+    def _steps(self, env: MultiAgentEnv, played: PlayedEpisode, most: float, video: FrameRecorder | None) -> None:
         policies = self._subject.policies
         acting = ActingPolicies(policies, self._agents, 1)
         mapping = EpisodeMapping(self._agents, (played.seed, 0)).of_episode(0)
@@ -142,9 +105,9 @@ class AgentsPlayer:
 
 
 class _Kept:
-    """Files what each agent does into ``PlayedAgents.steps``, where transitions are kept."""
+    """Files what each agent does into ``PlayedEpisode.steps``, where transitions are kept."""
 
-    def __init__(self, played: PlayedAgents, keep: str | None) -> None:
+    def __init__(self, played: PlayedEpisode, keep: str | None) -> None:
         self._steps, self._keep = played.steps, keep
 
     def add(self, step: AgentsStep) -> None:

@@ -67,8 +67,9 @@ def info(session: Session, path: str, latest: bool, imports: tuple[str, ...], ar
     "versions": {…}, "size", "files": [{"name", "size", "sha256", "part"}], "policy": {"distribution", "obs", "action",
     "filter", "scaled_rewards", "memory", "sees_previous", "values", "nets": [{"name", "inputs", "image", "custom",
     "convs", "layers", "activations", "lstm", "heads", "copies", "weights"}], "weights"}, "policies": {id: the
-    same and "agents", "trained", "differs_in"} with several agents, "arrays": [{"file", "name", "dtype", "shape", "bytes"}], "replay": {"shards", "rows", "bytes"}, "can": {"play", "restore", "resume":
-    {"possible", "why"}}}; null where there is nothing; sizes are in bytes.
+    same and "agents", "trained", "differs_in"} with several agents, "arrays": [{"file", "name", "dtype", "shape",
+    "bytes"}], "replay": {"shards", "rows", "bytes"}, "can": {"play", "restore", "resume": {"possible", "why"}}}; null where
+    there is nothing; sizes are in bytes.
     """
     from drl_cli.runs.checkpoint_contents import holding
 
