@@ -13,7 +13,10 @@ class Episode:
 
 
 def test_of_several_policies_the_returns_of_each_one_s_agents_are_summarised():
-    episodes = [Episode(3.0, 5, policy_rewards={"a": [1.0, 2.0]}), Episode(4.0, 5, policy_rewards={"a": [0.0], "b": [4.0]})]
+    episodes = [
+        Episode(3.0, 5, policy_rewards={"a": [1.0, 2.0]}),
+        Episode(4.0, 5, policy_rewards={"a": [0.0], "b": [4.0]}),
+    ]
     found = summary(episodes)
     assert found["policy_reward_mean"] == {"a": 1.0, "b": 4.0}
     assert found["policy_reward_min"] == {"a": 0.0, "b": 4.0}
