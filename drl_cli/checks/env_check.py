@@ -13,16 +13,18 @@ from __future__ import annotations
 import json
 import sys
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from drl_cli.checks import random_episodes
+from drl_cli.checks.agents_check import AgentsCheck
 from drl_cli.checks.env_probe import looked_at, shortened
 from drl_cli.checks.findings import FAIL, NOTE, OK, Finding
 from drl_cli.checks.subprocess_probe import SILENT, SubprocessProbe
 from drl_cli.envs import carry_over, make
 from drl_cli.envs.carry_over import first_difference, hashes
 from drl_cli.envs.env_smoke_test import try_out
+from drl_cli.envs.multi_agent import opening
 from drl_cli.errors import DrlError, failure
 
 if TYPE_CHECKING:
@@ -70,12 +72,7 @@ class _Check:
 
     def run(self) -> None:
         """Go through all stages; what breaks one of them is a finding, and the last one where nothing can follow it."""
-        for stage, method in (
-            ("making it", self._interface),
-            ("playing the same steps twice", self._repeats),
-            ("playing them in another process", self._repeats_elsewhere),
-            ("playing at random", self._plays),
-        ):
+        for stage, method in self._stages():
             self._send({"stage": stage})
             try:
                 if method() is False:
@@ -87,6 +84,17 @@ class _Check:
                 self._find(stage, FAIL, f"it raised {failure(error)}")
                 break
         self._send({"done": True})
+
+    def _stages(self) -> Sequence[tuple[str, Callable[[], object]]]:
+        kind = opening.kind_of(self._id, self._env_config)
+        if kind is not None:
+            return AgentsCheck(self._asked, kind, self._send).stages()
+        return (
+            ("making it", self._interface),
+            ("playing the same steps twice", self._repeats),
+            ("playing them in another process", self._repeats_elsewhere),
+            ("playing at random", self._plays),
+        )
 
     def _find(self, what: str, state: str, text: str) -> None:
         self._send({"finding": Finding(what, state, text)})

@@ -2,7 +2,8 @@
 
 Started by ``checks.env_catalogue``, so that an environment that crashes or hangs takes only this process with it. Reads from
 stdin one JSON object {"ids": [...], "imports": [...], "env_config": {}}; writes one JSON line per id:
-{"id", "spaces", "fits": [names of algorithms], "max_episode_steps", "reward_threshold"}, or {"id", "error"}.
+{"id", "spaces", "fits": [names of algorithms], "max_episode_steps", "reward_threshold"}, or {"id", "error"}. With several
+agents there are "agents": {agent: spaces}, "kind", "is_turn_based", "state": its numbers, and "notes" too.
 """
 
 from __future__ import annotations
@@ -18,9 +19,11 @@ from typing import Any
 from drl_cli.algorithms import table
 from drl_cli.algorithms.dqn import DQNConfig
 from drl_cli.envs import make, preprocessors
-from drl_cli.envs.env_spec import EnvSpec
+from drl_cli.envs.env_spec import EnvSpec, SpaceSpec
+from drl_cli.envs.multi_agent import opening
+from drl_cli.envs.multi_agent.team import TeamEnv
 from drl_cli.envs.spaces import misfit
-from drl_cli.errors import DrlError
+from drl_cli.errors import DrlError, EnvError
 
 
 def looked_at(env_id: str, env_config: Mapping[str, Any] | None = None) -> dict[str, Any]:
@@ -31,6 +34,10 @@ def looked_at(env_id: str, env_config: Mapping[str, Any] | None = None) -> dict[
         # As most algorithms see it by default: the sections of images are the same for all that have one.
         plan = preprocessors.plan(DQNConfig(env_config=dict(env_config or {})), env_id)
         with contextlib.redirect_stdout(io.StringIO()):
+            kind = opening.kind_of(env_id, env_config or {})
+            if kind is not None:
+                found = opening.check(env_id, env_config or {}, kind, preprocessing=plan)
+                return _with_agents(env_id, found, kind, _as_team(env_id, env_config or {}, kind))
             env = make.make(env_id, dict(env_config or {}), preprocessing=plan)
             spaces: EnvSpec = {**make.describe(env), "frames": preprocessors.frames_of(plan)}
             raw = {"obs": str(env.unwrapped.observation_space), "action": str(env.unwrapped.action_space)}
@@ -47,6 +54,52 @@ def looked_at(env_id: str, env_config: Mapping[str, Any] | None = None) -> dict[
         "max_episode_steps": make.time_limit(env_id),
         "reward_threshold": make.reward_threshold(env_id),
     }
+
+
+def _as_team(env_id: str, env_config: Mapping[str, Any], kind: str) -> EnvSpec | None:
+    """Return the spaces of an environment's agents seen as one team; None where they cannot be one."""
+    env = opening.open_env(env_id, env_config, kind)
+    try:
+        return make.describe(TeamEnv(env))
+    except EnvError:
+        return None
+    finally:
+        env.close()
+
+
+def _with_agents(env_id: str, found: opening.Checked, kind: str, team: EnvSpec | None) -> dict[str, Any]:
+    """Return what is known of an environment with several agents: ``spaces`` are those of its first one."""
+    every = list(found.spaces.values())
+    fits = [
+        row.name
+        for row in table.rows()
+        if (row.several and not any(misfit(each, row) for each in every))
+        or (row.team and team is not None and misfit(team, row) is None)
+    ]
+    return {
+        "id": env_id,
+        "spaces": every[0],
+        "text": {
+            part: _text({agent: each[part] for agent, each in found.spaces.items()}) for part in ("obs", "action")
+        },
+        "agents": found.spaces,
+        "kind": kind,
+        "is_turn_based": found.is_turn_based,
+        "state": found.state,
+        "notes": list(found.notes),
+        "fits": fits,
+        "max_episode_steps": make.time_limit(env_id),
+        "reward_threshold": None,
+    }
+
+
+def _text(spaces: Mapping[str, SpaceSpec]) -> str:
+    """Return the spaces of agents in words: once where all are equal, else with the first agent of each kind."""
+    who = {}
+    for agent, space in spaces.items():
+        size = space["n"] if "n" in space else space["shape"]
+        who.setdefault(f"{space['kind']}({size})", agent)
+    return next(iter(who)) if len(who) == 1 else ", ".join(f"{agent}: {text}" for text, agent in who.items())
 
 
 def shortened(text: str) -> str:

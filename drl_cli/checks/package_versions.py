@@ -18,7 +18,10 @@ _NEED = re.compile(r"^([A-Za-z0-9._-]+)(?:\[[^\]]*\])?\s*(.*)$")
 OPTIONAL = {
     "ale-py": ("Atari games", "pip install 'drl-cli[atari]'"),
     "mujoco": ("MuJoCo's environments", "pip install 'drl-cli[mujoco]'"),
+    "pettingzoo": ("environments with several agents", "pip install 'drl-cli[multiagent]'"),
 }
+ALIKE = {"pygame-ce": "pygame"}
+"""Package → another one that writes the same modules: either will do, and both damage each other."""
 
 
 def needed() -> dict[str, str]:
@@ -91,7 +94,14 @@ def probe() -> list[Finding]:
     for package, specifier in needed().items():
         version = installed(package)
         mend = f"pip install '{package}{_extras(package)}{specifier.replace(' ', '')}'"
-        if version is None:
+        alike = ALIKE.get(package)
+        other = installed(alike) if alike else None
+        if version and other:
+            text = f"{version} and {alike} {other} are installed and overwrite each other's files; keep one"
+            found.append(Finding(package, WARN, text, f"pip uninstall -y {alike} {package}; {mend}"))
+        elif other:
+            good.append(f"{alike} {other}")
+        elif version is None:
             found.append(Finding(package, FAIL, f"is not installed; drl needs {specifier or 'any version'}", mend))
         elif not fits(version, specifier):
             found.append(Finding(package, WARN, f"{version} is outside the supported range: {specifier}", mend))

@@ -21,7 +21,6 @@ from drl_cli.config.sections.offline import reads_only
 from drl_cli.config.sections.replay import BufferKeys
 from drl_cli.config.sections.resources import total
 from drl_cli.envs import make
-from drl_cli.extras import load
 from drl_cli.runtime import assembly, footprint, machine
 from drl_cli.runtime.footprint import sized
 
@@ -30,7 +29,7 @@ if TYPE_CHECKING:
     from drl_cli.config.sections.common import CommonKeys
     from drl_cli.experiments.search_spec import SearchSpec
     from drl_cli.experiments.spec import ExperimentSpec
-    from drl_cli.policies.policy_spec import PolicySpec
+    from drl_cli.runtime.assembly import RunSetup
 
 OBJECT_STORE = 256 * 2**20  # of the Ray that a run starts
 LOG_ROW = 6_000  # bytes of result.json and progress.csv for each iteration
@@ -58,8 +57,8 @@ def plan(
     the Trials of a search, of which ``spec`` is one: memory, disk and time are then those of the search.
     """
     row, config = table.find(spec.run), spec.config
-    policy = load(row.nets).policy_spec(config, spec.env_facts["spaces"])
-    numbers, weights = footprint.weights(row, config, policy)
+    setup = assembly.setup_of(row, config, spec.env_facts)
+    numbers, weights = _weights(setup)
     document = {
         "run": spec.run,
         "env": spec.env,
@@ -73,7 +72,7 @@ def plan(
         ],
         "trials": trials and dataclasses.asdict(trials),
     }
-    document["memory"], findings = _memory(row, spec, policy, document["processes"], trials)
+    document["memory"], findings = _memory(setup, spec, document["processes"], trials)
     document["disk"], more = _disk(spec, weights, document["memory"], trials)
     findings += more + (_side_by_side(trials) if trials else _processors(row, config))
     document["probe"], document["time"] = None, None
@@ -110,15 +109,14 @@ def _time(row: Algorithm, spec: ExperimentSpec, probe: Mapping[str, Any], trials
 
 
 def _memory(
-    row: Algorithm,
+    setup: RunSetup,
     spec: ExperimentSpec,
-    policy: PolicySpec,
     processes: Sequence[Mapping[str, Any]],
     trials: Trials | None,
 ) -> tuple[dict[str, Any], list[Finding]]:
     """Return (dict of bytes, Findings)."""
     config, at_once = spec.config, trials.at_once if trials else 1
-    replay = footprint.replay(row, config, policy, spec.stop)
+    replay = footprint.replays(setup, spec.stop)
     own_ray = (trials or assembly.needs_ray(config)) and not spec.ray.get("address")
     store = int(spec.ray.get("object_store_memory") or OBJECT_STORE) if own_ray else 0
     sizes = {
@@ -126,14 +124,14 @@ def _memory(
         "replay": at_once * replay.used_bytes if replay else 0,
         "replay_full": at_once * replay.full_bytes if replay else 0,
         "bytes_per_env_step": replay.row if replay else None,
-        "batches": at_once * footprint.blocks(row, config, policy),
+        "batches": at_once * _blocks(setup),
         "object_store": store,
         "total": 0,
         "free": machine.memory_free(),
         "of": machine.memory_total(),
     }
     sizes["total"] = sum(sizes[name] for name in ("processes", "replay", "batches", "object_store"))
-    return sizes, [*_fits_memory(sizes), *_fits_shared(store, row, config, policy)]
+    return sizes, [*_fits_memory(sizes), *_fits_shared(store, setup)]
 
 
 def _fits_memory(sizes: Mapping[str, Any]) -> list[Finding]:
@@ -155,12 +153,24 @@ def _smaller(largest: str) -> str:
     return f"drl train … {words[largest]}"
 
 
-def _fits_shared(store: int, row: Algorithm, config: CommonKeys, policy: PolicySpec) -> list[Finding]:
+def _weights(setup: RunSetup) -> tuple[int, int]:
+    """Return (numbers of the nets that act, bytes of a checkpoint's weights) of all policies; see ``footprint.weights``."""
+    each = [footprint.weights(setup.row, config, spec) for config, spec, _ in footprint.learning(setup)]
+    return sum(numbers for numbers, _ in each), sum(size for _, size in each)
+
+
+def _blocks(setup: RunSetup) -> int:
+    return sum(footprint.blocks(setup.row, config, spec) * n for config, spec, n in footprint.learning(setup))
+
+
+def _fits_shared(store: int, setup: RunSetup) -> list[Finding]:
     if not store:
         return []
     total, free = machine.shared_memory()
-    obs = math.prod(policy.obs_shape) * (1 if policy.obs_dtype == "uint8" else 4)
-    fragment = assembly.fragment_steps(config) * (obs + 40)
+    row, config, step = setup.row, setup.config, 0
+    for _, policy, agents in footprint.learning(setup):
+        step += agents * (math.prod(policy.obs_shape) * (1 if policy.obs_dtype == "uint8" else 4) + 40)
+    fragment = assembly.fragment_steps(config) * step
     flying = 2 * max(1, config.num_workers) * fragment if row.postprocess != "fitness" else 0
     if flying > store:
         text = f"fragments in flight take {sized(flying)}, the object store has {sized(store)}"
@@ -259,8 +269,7 @@ def largest(found: SearchSpec) -> tuple[ExperimentSpec, Trials]:
 
 def _trial_memory(spec: ExperimentSpec) -> int:
     """Return the bytes of the processes, the replay and the batches of one trial."""
-    row, config = table.find(spec.run), spec.config
-    policy = load(row.nets).policy_spec(config, spec.env_facts["spaces"])
-    replay = footprint.replay(row, config, policy, spec.stop)
-    processes = sum(count * size for _, count, size in footprint.processes(row, config, spec.ray))
-    return processes + (replay.used_bytes if replay else 0) + footprint.blocks(row, config, policy)
+    setup = assembly.setup_of(table.find(spec.run), spec.config, spec.env_facts)
+    replay = footprint.replays(setup, spec.stop)
+    processes = sum(count * size for _, count, size in footprint.processes(setup.row, spec.config, spec.ray))
+    return processes + (replay.used_bytes if replay else 0) + _blocks(setup)

@@ -33,7 +33,8 @@ def probed(spec: ExperimentSpec) -> tuple[dict[str, Any] | None, Finding | None]
 
     A run that is slow fits all the same; one that fails would fail again.
     """
-    env = {name: spec.env_facts[name] for name in ("id", "asked", "env_config", "spaces", "preprocessing")}
+    known = ("id", "asked", "env_config", "spaces", "preprocessing", "agents")
+    env = {name: spec.env_facts[name] for name in known if name in spec.env_facts}
     config = spec.config.model_dump(mode="json", by_alias=True)
     question = {"run": spec.run, "config": config, "env": env, "imports": list(spec.imports), "seconds": PROBE_S}
     with SubprocessProbe(PROBE, question) as asked:

@@ -69,7 +69,8 @@ def check(
 
     Checked are the interface; that equal seeds give equal episodes in two new instances, in a used one, and in another
     process; observations against their space; non-finite numbers; termination and truncation; reset; speed; and a random
-    policy's score with a 95 % interval, without drl's preprocessing.
+    policy's score with a 95 % interval, without drl's preprocessing. With several agents: who acts, how agents end, seeds, and
+    PettingZoo's own tests for its environments; the score is the sum over agents.
 
     JSON: {"id", "asked", "ok", "spaces", "text", "fits": [...], "findings": [{"what", "state": ok | note | warn | fail,
     "text", "mend"}], "random_policy": {"rewards", "lengths", "steps_per_s", "reset_s", "make_s", "score": as of drl

@@ -52,7 +52,8 @@ def envs(
     is made once, in another process; with --ids none is made.
 
     JSON: {"notices": [...], "environments": [{"id", "spaces": {"obs", "action"}, "text": {"obs", "action"}, "fits": [...],
-    "max_episode_steps", "reward_threshold"} or {"id", "error"}]}; with --ids the entries are {"id"}.
+    "max_episode_steps", "reward_threshold"} or {"id", "error"}]}; with several agents also "agents": {agent: spaces}, "kind",
+    "is_turn_based", "state" (its numbers) and "notes"; with --ids the entries are {"id"}.
     """
     from drl_cli.checks import env_catalogue
 
@@ -106,8 +107,9 @@ def listing(found: Sequence[Mapping[str, Any]], width: int, color: bool = False)
 def _about(one: Mapping[str, Any]) -> tuple[str, str, str, str]:
     limit, solved = one["max_episode_steps"], one["reward_threshold"]
     spaces = one["spaces"]
+    count = len(one.get("agents", ()))
     return (
-        _space(spaces["obs"]),
+        f"{count} x {_space(spaces['obs'])}" if count else _space(spaces["obs"]),
         _space(spaces["action"]),
         "-" if limit is None else f"{limit:,}",
         "-" if solved is None else f"{solved:g}",

@@ -29,7 +29,14 @@ from drl_cli.runs.run_names import RUN_FOLDER
 
 MOST_RUNS = 30
 Words = Sequence[str | CompletionItem]
-OWN_ENVS = ("drl/StatelessCartPole-v1",)  # acting.envs registers them
+OWN_ENVS = (
+    "drl/StatelessCartPole-v1",
+    "drl/MultiAgentCartPole-v1",
+    "drl/MultiAgentCartPoleCrashing-v1",
+    "drl/TicTacToe-v1",
+    "drl/TwoStepGame-v1",
+)
+"""What ``envs.bundled_envs`` registers."""
 _GAMES = re.compile(r"legacy_games = \[(.*?)\]", re.DOTALL)  # those for one player
 _WORD = re.compile(r'"(\w+)"')
 _RECORD = re.compile(r"search_.*_[0-9a-f]{5}\.json")

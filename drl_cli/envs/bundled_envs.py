@@ -54,7 +54,8 @@ gymnasium.register(
     reward_threshold=475.0,
 )
 
-gymnasium.register(id="drl/Team-v1", entry_point="drl_cli.envs.multi_agent.team:TeamEnv")
+TEAM = "drl/Team-v1"
+gymnasium.register(id=TEAM, entry_point="drl_cli.envs.multi_agent.team:TeamEnv")
 
 
 gymnasium.register(

@@ -128,12 +128,14 @@ def resolve(env_id: str, strict: bool = False, trusted: bool = False) -> EnvName
 def registered_ids(with_games: bool = False) -> list[str]:
     """Return the ids of all registered environments; Atari games are among them ``with_games`` or if one was asked for.
 
+    Those of PettingZoo and mpe2 are there where these are installed. ``drl/Team-v1`` is not: it wraps others.
     Raises EnvError where ale_py is installed and broken.
     """
     plugins.discover()
     if with_games:
         _is_known("ALE/")  # no environment: whatever the registry lacks has the games registered
-    return [env_id for env_id in gymnasium.registry if not _is_stub(env_id)]
+    there = [env_id for env_id in gymnasium.registry if not _is_stub(env_id) and env_id != bundled_envs.TEAM]
+    return [*there, *names.listed(with_games)]
 
 
 def is_game(env_id: str) -> bool:

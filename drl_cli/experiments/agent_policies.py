@@ -11,11 +11,13 @@ from typing import Any, NamedTuple
 
 from drl_cli.config.parse import refuse
 from drl_cli.config.sections.multi_agent import MultiAgentConfig, known_policies, matches, matching, unknown_policy
-from drl_cli.envs.env_spec import EnvSpec, PolicyAgents
+from drl_cli.envs.env_spec import AgentsSetup, EnvSpec, PolicyAgents
+from drl_cli.envs.multi_agent.episode_mapping import EpisodeMapping
 from drl_cli.errors import ConfigError
 from drl_cli.policies.numpy_policy import DEFAULT_POLICY
 
 SHOWN = 8  # agents that a line names
+TRIED = 20  # episodes for which a function is asked whom it maps to which policy
 _PREFIX = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]*?(?=[_.-]*\d*\Z)")
 
 
@@ -27,12 +29,15 @@ class AgentPolicies(NamedTuple):
     notices: list[str]
 
 
-def resolve(section: MultiAgentConfig, spaces: Mapping[str, EnvSpec]) -> AgentPolicies:
+def resolve(section: MultiAgentConfig, spaces: Mapping[str, EnvSpec], seed: int = 0) -> AgentPolicies:
     """Return the policies of the agents of ``spaces``, which hold what each of them sees and does.
 
-    Without policies in ``section`` there is one for each kind of spaces. Raises ConfigError with everything that does not fit.
+    Without policies in ``section`` there is one for each kind of spaces. ``seed``: of the episodes for which a registered
+    function is tried. Raises ConfigError with everything that does not fit, PluginFailed for what that function raises.
     """
     notices: list[str] = []
+    if section.policy_mapping_fn is not None:
+        return AgentPolicies(_chosen(section, spaces, seed), None, notices)
     if section.policy_mapping:
         mapping = _by_pattern(section, spaces, notices)
     else:
@@ -74,6 +79,42 @@ def listed(names: Iterable[str]) -> str:
     names = list(names)
     more = f" and {len(names) - SHOWN} more" if len(names) > SHOWN else ""
     return ", ".join(names[:SHOWN]) + more
+
+
+def _chosen(section: MultiAgentConfig, spaces: Mapping[str, EnvSpec], seed: int) -> dict[str, PolicyAgents]:
+    """Return the policies among which a function chooses: each may act for all agents with the spaces of those it acted for."""
+    anyone = described(section, dict.fromkeys(section.policies, list(spaces)), spaces)
+    setup: AgentsSetup = {
+        "kind": "",
+        "count": 1,
+        "is_turn_based": False,
+        "spaces": spaces,
+        "policies": anyone,
+        "mapping": None,
+        "mapping_fn": section.policy_mapping_fn,
+        "observation_fn": None,
+    }
+    mapping = EpisodeMapping(setup, (seed, 0))
+    agents: dict[str, list[str]] = {policy: [] for policy in section.policies}
+    for _ in range(TRIED):
+        for agent, policy in mapping.of_episode(0).items():
+            agents[policy] += [agent] if agent not in agents[policy] else []
+    found = [
+        line for policy, own in agents.items() if (line := _unequal(policy, {agent: spaces[agent] for agent in own}))
+    ]
+    are_equal = len({kind_of_spaces(own) for own in spaces.values()}) == 1
+    never = [] if are_equal else [policy for policy, own in agents.items() if not own]
+    found += [
+        f"multiagent.policies.{policy}: policy_mapping_fn chose it for no agent in {TRIED} episodes, so that its spaces are "
+        "unknown. Leave it out, or let the function choose it more often."
+        for policy in never
+    ]
+    refuse([*found, *_unknown_trained(section, list(agents))], "multiagent")
+    kinds = {policy: kind_of_spaces(spaces[(own or list(spaces))[0]]) for policy, own in agents.items()}
+    fitting = {
+        policy: [agent for agent in spaces if kind_of_spaces(spaces[agent]) == kind] for policy, kind in kinds.items()
+    }
+    return described(section, fitting, spaces)
 
 
 def _by_pattern(section: MultiAgentConfig, spaces: Mapping[str, EnvSpec], notices: list[str]) -> dict[str, str]:

@@ -4,6 +4,7 @@ Used by ``experiments.spec``.
 """
 
 import secrets
+from collections.abc import Mapping
 from typing import Any
 
 from drl_cli.algorithms import table
@@ -20,16 +21,17 @@ from drl_cli.experiments.config_tree import Flags
 MAX_STEPS = 1_000_000  # env steps after which a run without stop rules ends
 
 
-def stop_rules(keys: ExperimentKeys, config: CommonKeys, env_id: str, notices: list[str]) -> dict[str, Any]:
+def stop_rules(keys: ExperimentKeys, config: CommonKeys, env: Mapping[str, Any], notices: list[str]) -> dict[str, Any]:
     """Return the stop rules: the given ones, else the environment's threshold and a limit; and rewards of the pass criteria.
 
-    A line about rules that were filled in is appended to ``notices``.
+    ``env``: its facts; a threshold is known of environments with one agent. A line about rules that were filled in is appended
+    to ``notices``.
     """
     wanted = {field: value for field, value in keys.pass_criteria.items() if "episode_reward" in field}
     if keys.stop is not None:
         return {**wanted, **keys.stop}
     rules = dict(wanted)
-    threshold = make.reward_threshold(env_id)
+    threshold = None if "agents" in env else make.reward_threshold(env["id"])
     if not rules and threshold is not None and config.evaluation_interval is not None:
         rules[EVALUATION_REWARD] = threshold
     rules["timesteps_total"] = MAX_STEPS

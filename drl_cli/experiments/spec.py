@@ -8,39 +8,40 @@ Used by ``experiments.search_spec``, which tells runs from searches for ``drl tr
 """
 
 import os
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from drl_cli import process
-from drl_cli.algorithms import table
+from drl_cli.algorithms.row import Algorithm
 from drl_cli.config import environment_variables, experiment_keys
 from drl_cli.config.parse import refuse
 from drl_cli.config.sections import exploration_settings
 from drl_cli.config.sections.common import CommonKeys
 from drl_cli.config.sections.rollout import filter_misfits
-from drl_cli.envs import make, preprocessors, remote_env, render
+from drl_cli.envs import remote_env, render
 from drl_cli.errors import ExperienceError
 from drl_cli.events import report
-from drl_cli.experiments import config_tree, experiment_defaults, experiment_files, offline_checks
+from drl_cli.experiments import config_tree, env_facts, experiment_defaults, experiment_files, offline_checks
 from drl_cli.experiments.config_tree import ConfigTree, Flags
 from drl_cli.experiments.draft import Draft
-from drl_cli.extras import load
 from drl_cli.policies import custom_models
-from drl_cli.policies.policy_spec import PolicySpec
 from drl_cli.runs.run_folder import results_folder
 from drl_cli.runs.stop_rules import Requirement
-from drl_cli.runtime import footprint
+from drl_cli.runtime import assembly, footprint
+from drl_cli.runtime.assembly import RunSetup
 
 
 @dataclass(frozen=True)
 class ExperimentSpec:
     """One experiment, ready to run.
 
-    ``env_facts`` holds ``id``, ``asked``, ``env_config``, ``spaces`` (see ``envs.spaces``) and ``preprocessing`` (see
-    ``envs.preprocessors``). ``restore`` is a path or None, ``resume`` the folder of the run to go on with or None.
-    ``pass_criteria``, and in ``demands`` the Requirements of ``--assert``, are compared with the last result. ``trial`` is part
-    of the name of the run's folder. ``origins``: {dotted key: where it was given}, see ``provenance``. ``loggers``: names, see
+    ``env_facts`` holds ``id``, ``asked``, ``env_config``, ``spaces`` (see ``envs.spaces``; with several agents those of the
+    first policy), ``preprocessing`` (see ``envs.preprocessors``) and, with several agents, ``agents`` (an AgentsSetup).
+    ``restore`` is a path or None, ``resume`` the folder of the run to go on with or None. ``pass_criteria``, and in ``demands``
+    the Requirements of ``--assert``, are compared with the last result. ``trial`` is part of the name of the run's folder.
+    ``origins``: {dotted key: where it was given}, see ``provenance``. ``loggers``: names, see
     ``runs.loggers.custom_loggers``; ``log_format``: of drl.log, "text" or "json". ``export_formats``: what the best
     checkpoint is exported as at the end.
     """
@@ -112,12 +113,16 @@ def finish(draft: Draft) -> ExperimentSpec:
     """
     keys, row, given, env = draft.parts
     asked = (draft.recorded and draft.recorded.env_asked) or env.asked
-    facts = _environment(draft, asked)
-    policy = _fitting_policy(draft, facts)
-    draft.notices += _hints(draft)
-    rules = experiment_defaults.stop_rules(keys, given, env.id, draft.notices)
-    footprint.check_replay(row, given, facts["spaces"], rules)
-    config, seed = experiment_defaults.complete(given, env.id, policy.sees_images)
+    process.set_environs(environment_variables.as_strings(given.extra_python_environs_for_driver))
+    found = env_facts.found(row, given, env.id)
+    given, env_id = found.config, found.facts["id"]
+    draft.notices += _hints(draft, env_id if "agents" not in found.facts else None) + found.notices
+    facts = {**found.facts, "asked": asked}
+    setup = _fitting_setup(row, given, facts)
+    rules = experiment_defaults.stop_rules(keys, given, facts, draft.notices)
+    footprint.check_replay(setup, rules)
+    sees_images = any(spec.sees_images for spec in setup.specs.values())
+    config, seed = experiment_defaults.complete(given, env_id, sees_images)
     offline_checks.check_files(config, facts)
     offline_checks.check_estimates(row, config, facts)
     ray = experiment_defaults.ray_settings(draft.flags)
@@ -127,7 +132,7 @@ def finish(draft: Draft) -> ExperimentSpec:
     return ExperimentSpec(
         name=draft.name,
         run=row.name,
-        env=env.id,
+        env=env_id,
         env_asked=asked,
         config=config,
         stop=rules,
@@ -143,7 +148,7 @@ def finish(draft: Draft) -> ExperimentSpec:
         resume=draft.recorded.folder if draft.recorded else None,
         ray=ray,
         seed=seed,
-        imports=list(flags.get("imports") or ()),
+        imports=[*(flags.get("imports") or ()), *found.imports],
         command=list(flags.get("command") or ()),
         env_facts=facts,
         loggers=tuple(dict.fromkeys(keys.loggers)),
@@ -152,38 +157,32 @@ def finish(draft: Draft) -> ExperimentSpec:
     )
 
 
-def _environment(draft: Draft, asked: str) -> dict[str, Any]:
-    """Make the environment once and return its facts, as ``ExperimentSpec.env_facts`` holds them."""
-    _, row, config, env = draft.parts
-    plan = preprocessors.plan(config, env.id)
-    process.set_environs(environment_variables.as_strings(config.extra_python_environs_for_driver))
-    spaces = make.check(env.id, config.env_config, row, plan, table.fitting())
-    return {
-        "id": env.id,
-        "asked": asked,
-        "env_config": config.env_config,
-        "spaces": spaces,
-        "preprocessing": plan,
-    }
+def _fitting_setup(row: Algorithm, config: CommonKeys, facts: Mapping[str, Any]) -> RunSetup:
+    """Return what the policies will be; refuses keys that do not fit the spaces, and custom models that fail."""
+    setup = assembly.setup_of(row, config, facts)
+    policies = {"": (config, facts["spaces"])}
+    if setup.policies is not None:
+        spaces = {name: own["spaces"] for name, own in facts["agents"]["policies"].items()}
+        policies = {name: (own.config, spaces[name]) for name, own in setup.policies.items()}
+    found: list[str] = []
+    for name, (own, seen) in policies.items():
+        misfits = exploration_settings.misfits(own, seen["action"]["kind"]) + filter_misfits(own, seen["obs"]["shape"])
+        found += [f"policy {name}: {line}" if name else line for line in misfits]
+    if setup.policies is None:
+        found += [*remote_env.misfits(config), *render.misfits(config, facts["id"], facts["preprocessing"])]
+    refuse(found, "the command")
+    for spec in setup.specs.values():
+        custom_models.try_out(spec)
+    return setup
 
 
-def _fitting_policy(draft: Draft, facts: dict[str, Any]) -> PolicySpec:
-    """Return what the policy will be; refuses keys that do not fit the spaces, and custom models that fail."""
-    _, row, config, env = draft.parts
-    spaces = facts["spaces"]
-    misfits = exploration_settings.misfits(config, spaces["action"]["kind"])
-    misfits += filter_misfits(config, spaces["obs"]["shape"])
-    misfits += remote_env.misfits(config)
-    refuse([*misfits, *render.misfits(config, env.id, facts["preprocessing"])], "the command")
-    policy = load(row.nets).policy_spec(config, spaces)
-    custom_models.try_out(policy)
-    return policy
+def _hints(draft: Draft, env_id: str | None) -> list[str]:
+    """Return what is worth knowing about the environment that was named: what runs in its place, a tuned file.
 
-
-def _hints(draft: Draft) -> list[str]:
-    """Return what is worth knowing about the environment that was named: what runs in its place, a tuned file."""
+    ``env_id``: of what runs, None for several agents, whose number and policies are no part of an id.
+    """
     _, row, _, env = draft.parts
     found = [env.notice] if env.notice else []
-    is_chosen = draft.is_from_file or draft.is_trial or draft.recorded
+    is_chosen = draft.is_from_file or draft.is_trial or draft.recorded or env_id is None
     tuned = None if is_chosen else experiment_defaults.tuned_file(row.name, env.id)
     return [*found, f"tuned file: -f {tuned}"] if tuned else found

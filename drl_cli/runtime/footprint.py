@@ -27,6 +27,7 @@ from drl_cli.experience.columns import BATCH
 from drl_cli.extras import load
 from drl_cli.policies.policy_spec import PolicySpec
 from drl_cli.runtime import assembly, machine
+from drl_cli.runtime.assembly import RunSetup
 
 MB = 2**20
 PLAIN, TENSORFLOW = 80 * MB, 700 * MB  # a process with NumPy; one that has loaded TensorFlow and compiled a graph (XLA)
@@ -75,6 +76,27 @@ def replay(row: Algorithm, config: CommonKeys, policy: PolicySpec, stop: Mapping
     ends = stop.get("timesteps_total")
     used = config.buffer_size if ends is None else min(config.buffer_size, math.ceil(ends))
     return Replay(size, config.buffer_size, used, is_packed)
+
+
+def learning(setup: RunSetup) -> list[tuple[CommonKeys, PolicySpec, int]]:
+    """Return (config, spec, agents) of every policy that learns."""
+    if setup.policies is None:
+        return [(setup.config, setup.spec, 1)]
+    return [(own.config, own.spec, len(own.agents)) for own in setup.policies.values() if own.is_trained]
+
+
+def replays(setup: RunSetup, stop: Mapping[str, float]) -> Replay | None:
+    """Return the replays of all policies as one, in env steps of which each has a row of every agent; None without any."""
+    row = full = used = 0.0
+    is_packed = False
+    for config, spec, agents in learning(setup):
+        ends = {"timesteps_total": agents * stop["timesteps_total"]} if "timesteps_total" in stop else {}
+        own = replay(setup.row, config, spec, ends)
+        if own is None:
+            return None
+        row, full, used = row + agents * own.row, full + own.full_bytes, used + own.used_bytes
+        is_packed = is_packed or own.is_packed
+    return Replay(row, round(full / row), round(used / row), is_packed)
 
 
 def blocks(row: Algorithm, config: CommonKeys, policy: PolicySpec) -> int:
@@ -136,22 +158,20 @@ def processes(
     return [entry for entry in found if entry[1]]
 
 
-def check_replay(row: Algorithm, config: CommonKeys, spaces: Mapping[str, Any], stop: Mapping[str, float]) -> None:
+def check_replay(setup: RunSetup, stop: Mapping[str, float]) -> None:
     """Raise ResourcesExhausted, with the numbers, where what a run puts into its replay cannot fit into memory at all."""
     total = machine.memory_total()
-    if total is None or reads_only(config):  # files may be far smaller than the buffer
+    if total is None or reads_only(setup.config):  # files may be far smaller than the buffer
         return
-    found = None
-    if table.learns_from_replay(row):
-        found = replay(row, config, load(row.nets).policy_spec(config, spaces), stop)
+    found = replays(setup, stop)
     if found is None:
         return
-    room = total - (TENSORFLOW if row.tensorflow else PLAIN)
+    room = total - (TENSORFLOW if setup.row.tensorflow else PLAIN)
     if found.used_bytes <= room:
         return
     most = max(0, int(room / found.row))
     advice = f"At most {most:,} fit: -s buffer_size={most}"
-    if len(spaces["obs"]["shape"]) == 3 and not found.is_packed:
+    if setup.spec.sees_images and not found.is_packed:
         advice += ", or -s compress_observations=true"
     raise ResourcesExhausted(
         f"buffer_size {found.capacity:,} does not fit into memory: {found.used:,} env steps of {found.row:,.0f} bytes are "

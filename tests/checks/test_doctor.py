@@ -50,6 +50,18 @@ def test_missing_and_odd_packages_are_told_with_the_command(monkeypatch):
     assert found["packages"].text == "click 8.1"
 
 
+@pytest.mark.parametrize(
+    ("there", "state"), [(("pygame-ce",), "ok"), (("pygame",), "ok"), (("pygame", "pygame-ce"), "warn"), ((), "fail")]
+)
+def test_pygame_and_pygame_ce_damage_each_other_and_either_will_do(monkeypatch, there, state):
+    monkeypatch.setattr(package_versions, "needed", lambda: {"pygame-ce": ">=2.3"})
+    monkeypatch.setattr(package_versions, "installed", dict.fromkeys(there, "2.6.1").get)
+    found = [one for one in package_versions.probe() if one.what not in package_versions.OPTIONAL]
+    assert [one.state for one in found] == [state]
+    if state == "warn":
+        assert found[0].mend == "pip uninstall -y pygame pygame-ce; pip install 'pygame-ce>=2.3'"
+
+
 def test_quota_below_the_cores_is_a_warning(monkeypatch):
     monkeypatch.setattr(machine, "cores", lambda: 8)
     monkeypatch.setattr(machine, "cpu_quota", lambda: 1.5)

@@ -12,7 +12,7 @@ from drl_cli.algorithms.r2d2 import R2D2Config
 from drl_cli.algorithms.sac import SACConfig
 from drl_cli.errors import ResourcesExhausted
 from drl_cli.extras import load
-from drl_cli.runtime import footprint, machine
+from drl_cli.runtime import assembly, footprint, machine
 
 pytestmark = pytest.mark.process
 
@@ -69,13 +69,30 @@ def test_gradients_without_a_train_batch_size_are_of_a_fragment_each():
 def test_replay_that_cannot_fit_is_refused_with_the_numbers(monkeypatch):
     monkeypatch.setattr(machine, "memory_total", lambda: 2 * 2**30)
     row, config = table.find("DQN"), DQNConfig(buffer_size=1_000_000)
-    spaces = {"obs": IMAGE, "action": DISCRETE, "frames": 4}
+    env = {"spaces": {"obs": IMAGE, "action": DISCRETE}, "preprocessing": {"frames": 4}}
     with pytest.raises(ResourcesExhausted) as refused:
-        footprint.check_replay(row, config, spaces, {})
+        footprint.check_replay(assembly.setup_of(row, config, env), {})
     assert "1,000,000 env steps of 7,089 bytes are 6.6 GB, this machine has 2.0 GB" in str(refused.value)
     assert "-s buffer_size=" in str(refused.value) and "compress_observations=true" in str(refused.value)
-    footprint.check_replay(row, config, spaces, {"timesteps_total": 100_000})
-    footprint.check_replay(row, config.model_copy(update={"compress_observations": True}), spaces, {})
+    footprint.check_replay(assembly.setup_of(row, config, env), {"timesteps_total": 100_000})
+    packed = config.model_copy(update={"compress_observations": True})
+    footprint.check_replay(assembly.setup_of(row, packed, env), {})
+
+
+def test_replays_of_several_policies_are_summed_over_those_that_learn():
+    row, config = table.find("DQN"), DQNConfig(buffer_size=1000)
+    spaces = {"obs": VECTOR, "action": DISCRETE}
+    one = {"agents": ["0", "1"], "spaces": spaces, "config": {}, "is_trained": True}
+    policies = {
+        "a": one,
+        "b": {**one, "agents": ["2"], "config": {"buffer_size": 500}},
+        "c": {**one, "is_trained": False},
+    }
+    setup = assembly.setup_of(row, config, {"spaces": spaces, "agents": {"policies": policies}})
+    alone = footprint.replay(row, config, setup.spec, {})
+    found = footprint.replays(setup, {})
+    assert found.row == 3 * alone.row and found.full_bytes == pytest.approx(1500 * alone.row, rel=0.01)
+    assert footprint.replays(setup, {"timesteps_total": 100}).used_bytes == pytest.approx(300 * alone.row, rel=0.01)
 
 
 def test_weights_count_the_policy_and_a_checkpoints_bytes():

@@ -11,6 +11,7 @@ import pkgutil
 import re
 import sys
 from collections.abc import Mapping
+from importlib.util import find_spec
 from typing import Any
 
 from drl_cli.errors import EnvError, nearest
@@ -89,15 +90,20 @@ def import_provider(bare: str) -> None:
             require(package)
 
 
+def listed(with_games: bool = False) -> list[str]:
+    """Return the ids of the packages that are installed; those of Atari games among them ``with_games``."""
+    found = []
+    for namespace in NAMESPACES:
+        package = "mpe2" if namespace == "mpe2" else "pettingzoo"
+        if find_spec(package) and (with_games or namespace != "atari"):
+            found += forms(namespace)
+    return found
+
+
 def similar(bare: str) -> list[str]:
     """Return the ids of PettingZoo, where it is installed, that are written like ``bare`` without its namespace."""
-    plain, found = _canonical(bare.rpartition("/")[2]), []
-    for namespace in NAMESPACES:
-        try:
-            found += [env_id for env_id in forms(namespace) if env_id.rpartition("/")[2] == plain]
-        except EnvError:
-            continue
-    return found
+    plain = _canonical(bare.rpartition("/")[2])
+    return [env_id for env_id in listed(with_games=True) if env_id.rpartition("/")[2] == plain]
 
 
 def _registered() -> dict[str, tuple[str, ...]]:

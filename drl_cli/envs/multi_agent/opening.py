@@ -67,7 +67,7 @@ def kind_of(env_id: str, env_config: Mapping[str, Any]) -> str | None:
             kind = _kind_of_form(made)
             if kind is not None:
                 return kind
-        env = _made(env_id, env_config, None)
+        env = raw(env_id, env_config)
     except EnvError:
         return None  # ``envs.make.check`` says why
     try:
@@ -91,7 +91,7 @@ def open_env(
     """
     if kind == "copies":
         return Copies(lambda: make.make(env_id, env_config, render_mode, preprocessing), count)
-    env = _made(env_id, env_config, render_mode, kind)
+    env = raw(env_id, env_config, kind, render_mode)
     if isinstance(env, MultiAgentEnv):
         return env
     spec = gymnasium.registry.get(env_id.rpartition(":")[2])
@@ -163,8 +163,8 @@ def _creator(bare: str) -> Any:
         raise EnvError(f"{bare} cannot be made: {failure(error)}") from error
 
 
-def _made(env_id: str, env_config: Mapping[str, Any], render_mode: str | None, kind: str | None = None) -> Any:
-    """Return a new object as its package makes it, in PettingZoo's form ``kind`` where there are both."""
+def raw(env_id: str, env_config: Mapping[str, Any], kind: str | None = None, render_mode: str | None = None) -> Any:
+    """Return a new object as its package makes it, in PettingZoo's form ``kind`` where there are both. Raises EnvError."""
     bare = env_id.rpartition(":")[2]
     rendering = {} if render_mode is None else {"render_mode": render_mode}
     try:

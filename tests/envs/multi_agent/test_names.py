@@ -9,7 +9,6 @@ from drl_cli.envs import make
 from drl_cli.envs.multi_agent import names
 from drl_cli.errors import EnvError, InputError
 
-pytest.importorskip("pettingzoo")
 
 
 @pytest.mark.parametrize(
@@ -77,8 +76,6 @@ def test_single_agent_environment_imports_no_package_of_several_agents():
 
 
 def test_environments_of_a_module_that_registers_with_pettingzoo_are_known(monkeypatch):
-    import pettingzoo
-
     monkeypatch.setitem(pettingzoo.aec_registry, "mine/duel-v0", pettingzoo.spec("aec", "classic/rps-v2"))
     assert names.is_pettingzoo("mine/duel-v0") and make.resolve("mine/duel_v0").id == "mine/duel-v0"
     assert not names.is_pettingzoo("mine/other-v0") and not names.is_pettingzoo("CartPole-v1")

@@ -2,6 +2,7 @@
 
 import gymnasium
 import numpy as np
+import pettingzoo
 import pytest
 from scripted_agents import Scripted
 from test_tuples import Pair
@@ -14,8 +15,6 @@ from drl_cli.envs.multi_agent.dictionary import DictionaryEnv
 from drl_cli.envs.multi_agent.trial import sampled
 from drl_cli.errors import EnvError
 
-pytest.importorskip("pettingzoo")
-pytest.importorskip("mpe2")
 
 
 @pytest.mark.parametrize(
@@ -35,7 +34,6 @@ def test_kind_of_an_environment_is_found_by_its_id(env_id, kind):
 
 
 def test_level_based_foraging_is_a_tuple_and_is_registered_when_its_id_is_asked_for():
-    pytest.importorskip("lbforaging")
     meant = make.resolve("Foraging-8x8-2p-2f-coop-v3")
     assert opening.kind_of(meant.id, {}) == "tuple"
     found = opening.check(meant.id, {}, "tuple")
@@ -81,8 +79,6 @@ def test_own_environment_is_opened_under_the_name_it_is_registered_with():
 
 
 def test_own_pettingzoo_class_is_opened_in_either_form():
-    pettingzoo = pytest.importorskip("pettingzoo")
-
     class Derived(OwnParallel, pettingzoo.ParallelEnv):
         metadata = {"name": "derived"}
         render_mode = None

@@ -24,7 +24,6 @@ def test_two_step_game_pays_what_rashid_et_al_say(actions):
 
 @pytest.mark.parametrize("seed", range(20))
 def test_tic_tac_toe_is_pettingzoos(seed):
-    pytest.importorskip("pettingzoo")
     ours, theirs = TicTacToe(), opening.open_env("classic/tictactoe-v3", {}, "aec")
     assert ours.agents == tuple(theirs.agents) and ours.spaces("player_1") == theirs.spaces("player_1")
     rng, mine, other = np.random.default_rng(seed), ours.reset(), theirs.reset(0)

@@ -1,13 +1,12 @@
 """PettingZoo's turn-based form, beside its own loop."""
 
 import numpy as np
+import pettingzoo
 import pytest
 
 from drl_cli.envs.multi_agent import opening
 from drl_cli.envs.multi_agent.turns import TurnBased
 from drl_cli.errors import EnvError
-
-pettingzoo = pytest.importorskip("pettingzoo")
 
 
 def own_loop(seed, choose):

@@ -1,0 +1,130 @@
+"""The environment of an experiment, tried once: one agent, several agents with their policies, or a team seen as one.
+
+User: ``experiments.spec``.
+"""
+
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+from drl_cli.algorithms import table
+from drl_cli.algorithms.row import Algorithm
+from drl_cli.config.parse import refuse
+from drl_cli.config.sections.common import CommonKeys
+from drl_cli.config.sections.multi_agent import asked
+from drl_cli.config.sections.replay import ReplayKeys
+from drl_cli.envs import make, preprocessors
+from drl_cli.envs.env_spec import AgentsSetup
+from drl_cli.envs.multi_agent import opening
+from drl_cli.envs.multi_agent.team import TEAM_ID
+from drl_cli.errors import ConfigError
+from drl_cli.experiments import agent_checks, agent_policies
+
+_FORMS = ("parallel", "aec")
+
+
+class Found(NamedTuple):
+    """What an environment is: its ``facts`` as of ``ExperimentSpec.env_facts``, and the ``config`` that runs there.
+
+    ``imports``: modules that workers import for it; ``notices``: lines for the user.
+    """
+
+    facts: dict[str, Any]
+    config: CommonKeys
+    imports: list[str]
+    notices: list[str]
+
+
+def found(row: Algorithm, config: CommonKeys, env_id: str) -> Found:
+    """Make the environment once and return what is known of it.
+
+    ``env_id``: a resolved one. Raises EnvError, and ConfigError for a ``multiagent`` block that does not fit its agents.
+    """
+    kind = _kind(config, env_id)
+    if kind is None:
+        _refuse_several(config, env_id)
+        return _of_one(row, config, env_id)
+    if row.team:
+        return _of_team(row, config, env_id, kind)
+    if not row.several:
+        raise ConfigError(f"{env_id} has several agents, and {agent_checks.one_agent_alone(row)}.")
+    return _of_several(row, config, env_id, kind)
+
+
+def _kind(config: CommonKeys, env_id: str) -> str | None:
+    """Return the kind of an environment with several agents, see ``opening.KINDS``; None for one agent."""
+    section = config.multiagent
+    kind = opening.kind_of(env_id, config.env_config)
+    if section.copies is not None:
+        if kind is not None:
+            raise ConfigError(f"multiagent.copies: {env_id} has several agents itself. Leave it out.")
+        return "copies"
+    if section.mode is None or kind is None:
+        return kind
+    if kind not in _FORMS:
+        raise ConfigError(
+            f"multiagent.mode: {env_id} is no environment of PettingZoo, which has such forms. Leave it out."
+        )
+    return section.mode
+
+
+def _refuse_several(config: CommonKeys, env_id: str) -> None:
+    """Raise ConfigError where a config speaks of several agents."""
+    names = asked(config.multiagent)
+    if not names:
+        return
+    hint = "Write what differs beside multiagent"
+    raise ConfigError(
+        f"multiagent.{names[0]}: {env_id} has one agent. {hint}, or play several of it side by side: multiagent: {{copies: 2}}."
+    )
+
+
+def _of_one(row: Algorithm, config: CommonKeys, env_id: str) -> Found:
+    plan = preprocessors.plan(config, env_id)
+    spaces = make.check(env_id, config.env_config, row, plan, table.fitting())
+    facts = {"id": env_id, "env_config": config.env_config, "spaces": spaces, "preprocessing": plan}
+    return Found(facts, config, [], [])
+
+
+def _of_team(row: Algorithm, config: CommonKeys, env_id: str, kind: str) -> Found:
+    if kind in ("copies", "aec"):
+        name, why = ("copies", "have nothing in common") if kind == "copies" else ("mode", "act in turn")
+        if config.multiagent.copies is not None or config.multiagent.mode is not None:
+            raise ConfigError(f"multiagent.{name}: {row.name} trains a team, and such agents {why}. Leave it out.")
+    module, _, bare = env_id.rpartition(":")
+    inside = {"env": bare, "env_config": config.env_config}
+    one = _of_one(row, config.model_copy(update={"env_config": inside}), TEAM_ID)
+    text = f"{row.name} trains a team: {env_id} runs as {TEAM_ID} with env_config.env {bare}, all of its agents seen as one."
+    return one._replace(imports=[module] if module else [], notices=[text])
+
+
+def _of_several(row: Algorithm, config: CommonKeys, env_id: str, kind: str) -> Found:
+    refuse(agent_checks.misfits(config), "the command")
+    section, plan, notices = config.multiagent, preprocessors.plan(config, env_id), []
+    if isinstance(config, ReplayKeys) and config.worker_side_prioritization:
+        config = config.model_copy(update={"worker_side_prioritization": False})
+        notices.append(
+            "worker_side_prioritization is off: with several agents new steps enter with the highest priority."
+        )
+    count = section.copies or 1
+    seen = opening.check(env_id, config.env_config, kind, count, row, plan, table.fitting())
+    resolved = agent_policies.resolve(section, seen.spaces, config.seed or 0)
+    agents: AgentsSetup = {
+        "kind": kind,
+        "count": count,
+        "is_turn_based": seen.is_turn_based,
+        "spaces": seen.spaces,
+        "policies": resolved.policies,
+        "mapping": resolved.mapping,
+        "mapping_fn": section.policy_mapping_fn,
+        "observation_fn": None,
+    }
+    first = next(iter(resolved.policies.values()))
+    facts: Mapping[str, Any] = {
+        "id": env_id,
+        "env_config": config.env_config,
+        "spaces": first["spaces"],
+        "preprocessing": plan,
+        "agents": agents,
+    }
+    form = [f"{env_id} is played in its form {kind}."] if kind in _FORMS else []
+    return Found(dict(facts), config, [], [*form, *seen.notes, *notices, *resolved.notices])

@@ -1,0 +1,158 @@
+"""Environments with several agents from words to a spec: their policies, what is refused, teams as one agent."""
+
+import pytest
+
+from drl_cli import events, plugins
+from drl_cli.algorithms import table
+from drl_cli.envs.multi_agent.agent_functions import register_policy_mapping
+from drl_cli.errors import DrlError
+from drl_cli.experiments import spec
+
+TWO_POLES = "drl/MultiAgentCartPole-v1"
+TRAINS_SEVERAL = set("PPO PG A2C IMPALA APPO DQN QRDQN SimpleQ APEX SAC TQC CROSSQ TD3 DDPG APEX_DDPG".split())
+
+
+@pytest.fixture(autouse=True)
+def notices():
+    """The texts of the notices that are reported during the test."""
+    texts = []
+    unsubscribe = events.subscribe(lambda kind, fields: texts.append(fields["text"]) if kind == "notice" else None)
+    yield texts
+    unsubscribe()
+
+
+def made(*words, run="PPO", env=TWO_POLES, stop="timesteps_total=100"):
+    return spec.from_flags({"run": run, "env": env, "set": list(words), "stop": [stop]})
+
+
+def message(*words, **flags):
+    with pytest.raises(DrlError) as caught:
+        made(*words, **flags)
+    text = str(caught.value)
+    assert "\n" not in text
+    return text
+
+
+def test_rows_that_train_several_policies_are_those_of_the_list():
+    assert {row.name for row in table.built_in() if row.several} == TRAINS_SEVERAL
+
+
+def test_one_policy_is_shared_where_nothing_is_said(notices):
+    one = made()
+    agents = one.env_facts["agents"]
+    assert (agents["kind"], agents["is_turn_based"], agents["mapping_fn"]) == ("dictionary", False, None)
+    assert agents["mapping"] == {"0": "default_policy", "1": "default_policy"}
+    assert one.env_facts["spaces"] == agents["policies"]["default_policy"]["spaces"] == agents["spaces"]["0"]
+    assert "One policy, default_policy, acts for all agents, whose spaces are equal: 0, 1." in notices
+
+
+def test_policies_and_their_keys_are_in_the_facts_in_our_spelling():
+    words = ("multiagent.policies.a.lr_schedule=[[0, 0.1], [10, 0.01]]", "multiagent.policies.b.gamma=0.9")
+    one = made(*words, "multiagent.policy_mapping={'0': a, '*': b}", "multiagent.policies_to_train=[a]")
+    policies = one.env_facts["agents"]["policies"]
+    assert policies["a"]["config"] == {"lr": [[0, 0.1], [10, 0.01]]} and policies["b"]["config"] == {"gamma": 0.9}
+    assert [own["is_trained"] for own in policies.values()] == [True, False]
+    assert one.config.multiagent.policies == {name: own["config"] for name, own in policies.items()}
+
+
+def test_copies_of_an_environment_with_one_agent_are_agents_by_number(notices):
+    agents = made("multiagent.copies=3", env="CartPole-v1").env_facts["agents"]
+    assert (agents["kind"], agents["count"], list(agents["spaces"])) == ("copies", 3, ["0", "1", "2"])
+    assert not any(text.startswith("tuned file") for text in notices)
+
+
+def test_threshold_of_one_agent_is_no_stop_rule_of_copies():
+    one = spec.from_flags({"run": "PPO", "env": "CartPole-v1", "set": ["multiagent.copies=2"]})
+    assert list(one.stop) == ["timesteps_total"]
+
+
+def test_empty_block_means_one_agent_where_there_is_one():
+    assert (
+        "agents" not in made("multiagent.policies={}", "multiagent.policy_mapping_fn=null", env="CartPole-v1").env_facts
+    )
+
+
+def test_function_chooses_as_episodes_begin():
+    register_policy_mapping("by turns", lambda agent, episode: "ab"[(int(agent) + episode.number) % 2])
+    try:
+        agents = made("multiagent.policies=[a, b]", "multiagent.policy_mapping_fn=by turns").env_facts["agents"]
+    finally:
+        plugins.POLICY_MAPPINGS._things = {}
+    assert (agents["mapping"], agents["mapping_fn"]) == (None, "by turns")
+    assert agents["policies"]["a"]["agents"] == ["0", "1"]
+
+
+@pytest.mark.parametrize(
+    ("words", "flags", "text"),
+    [
+        (
+            (),
+            {"run": "ES"},
+            f"{TWO_POLES} has several agents, and ES trains the policy of one agent. Those that train several: ",
+        ),
+        (
+            ("multiagent.copies=2",),
+            {"run": "ARS", "env": "CartPole-v1"},
+            "multiagent.copies: ARS trains the policy of one agent",
+        ),
+        (
+            ("multiagent.policies=[a]",),
+            {"env": "CartPole-v1"},
+            "multiagent.policies: CartPole-v1 has one agent. Write what differs beside multiagent, or play several of it",
+        ),
+        (("multiagent.copies=2",), {}, f"multiagent.copies: {TWO_POLES} has several agents itself. Leave it out."),
+        (("multiagent.mode=aec",), {}, f"multiagent.mode: {TWO_POLES} is no environment of PettingZoo"),
+        (("multiagent.policies.a.lrr=1",), {}, "multiagent.policies.a.lrr: unknown key (-s). Did you mean 'lr'?"),
+        (
+            ("multiagent.replay_mode=lockstep",),
+            {},
+            "multiagent.replay_mode: lockstep is for teams; each policy of PPO learns",
+        ),
+        (
+            ("multiagent.policies=[a]", "multiagent.policy_mapping_fn=drow"),
+            {},
+            "multiagent.policy_mapping_fn: No mapping of agents to policies is registered as 'drow'.",
+        ),
+        (("output=logdir",), {}, "output: with several agents nothing is recorded"),
+        (("batch_mode=complete_episodes",), {}, "batch_mode: with several agents fragments end where they are full"),
+        (("soft_horizon=true", "horizon=9"), {}, "soft_horizon: with several agents an episode ends at the horizon"),
+        (
+            ("record_env=true",),
+            {},
+            "record_env: with several agents training is not filmed. Film the learnt policies: ",
+        ),
+        (
+            ("multiagent.policies={a: {use_sde: true}}",),
+            {},
+            "policy a: use_sde: state-dependent noise is for Box actions, the environment's are Discrete.",
+        ),
+        ((), {"run": "TD3"}, f"{TWO_POLES}: agent '0': "),
+    ],
+)
+def test_what_does_not_go_with_these_agents_is_refused_in_one_line(words, flags, text):
+    assert text in message(*words, **flags)
+
+
+def test_priorities_of_workers_are_off_and_that_is_said(notices):
+    one = made(run="APEX")
+    assert one.config.worker_side_prioritization is False
+    assert any(text.startswith("worker_side_prioritization is off: with several agents") for text in notices)
+
+
+def test_spec_that_is_read_again_is_the_same():
+    one = made("multiagent.policies={a: {lr: 0.1}, b: null}", "multiagent.policy_mapping={'0': a, '1': b}")
+    recorded = one.config.model_dump(mode="json", by_alias=True)
+    again = made(
+        *(f"multiagent.{name}={value}" for name, value in (("policies", recorded["multiagent"]["policies"]),)),
+        "multiagent.policy_mapping={'0': a, '1': b}",
+    )
+    assert again.env_facts["agents"] == one.env_facts["agents"]
+
+
+def test_team_row_refuses_policies_and_steps_of_agents():
+    assert "multiagent.policies: QMIX trains all agents together, as one team; leave it out" in message(
+        "multiagent.policies=[a]", run="QMIX", env="drl/TwoStepGame-v1"
+    )
+    assert "multiagent.copies: QMIX trains a team, and such agents have nothing in common" in message(
+        "multiagent.copies=2", run="QMIX", env="CartPole-v1"
+    )
