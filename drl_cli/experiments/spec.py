@@ -19,8 +19,10 @@ from drl_cli.config import environment_variables, experiment_keys
 from drl_cli.config.parse import refuse
 from drl_cli.config.sections import exploration_settings
 from drl_cli.config.sections.common import CommonKeys
+from drl_cli.config.sections.multi_agent import config_of_policy
 from drl_cli.config.sections.rollout import filter_misfits
 from drl_cli.envs import remote_env, render
+from drl_cli.envs.env_spec import AgentsSetup
 from drl_cli.errors import ExperienceError
 from drl_cli.events import report
 from drl_cli.experiments import config_tree, env_facts, experiment_defaults, experiment_files, offline_checks
@@ -159,18 +161,19 @@ def finish(draft: Draft) -> ExperimentSpec:
 
 def _fitting_setup(row: Algorithm, config: CommonKeys, facts: Mapping[str, Any]) -> RunSetup:
     """Return what the policies will be; refuses keys that do not fit the spaces, and custom models that fail."""
-    setup = assembly.setup_of(row, config, facts)
-    policies = {"": (config, facts["spaces"])}
-    if setup.policies is not None:
-        spaces = {name: own["spaces"] for name, own in facts["agents"]["policies"].items()}
-        policies = {name: (own.config, spaces[name]) for name, own in setup.policies.items()}
+    agents: AgentsSetup | None = facts.get("agents")
+    policies: dict[str, Any] = {"": (config, facts["spaces"])}
+    if agents is not None:
+        named = agents["policies"].items()
+        policies = {name: (config_of_policy(config, name, own["config"]), own["spaces"]) for name, own in named}
     found: list[str] = []
     for name, (own, seen) in policies.items():
         misfits = exploration_settings.misfits(own, seen["action"]["kind"]) + filter_misfits(own, seen["obs"]["shape"])
         found += [f"policy {name}: {line}" if name else line for line in misfits]
-    if setup.policies is None:
+    if agents is None:
         found += [*remote_env.misfits(config), *render.misfits(config, facts["id"], facts["preprocessing"])]
     refuse(found, "the command")
+    setup = assembly.setup_of(row, config, facts)
     for spec in setup.specs.values():
         custom_models.try_out(spec)
     return setup

@@ -9,7 +9,7 @@ from drl_cli.errors import DrlError
 from drl_cli.experiments import spec
 
 TWO_POLES = "drl/MultiAgentCartPole-v1"
-TRAINS_SEVERAL = set("PPO PG A2C IMPALA APPO DQN QRDQN SimpleQ APEX SAC TQC CROSSQ TD3 DDPG APEX_DDPG".split())
+TRAINS_SEVERAL = "PPO PG A2C IMPALA APPO DQN QRDQN SimpleQ APEX SAC TQC CROSSQ TD3 DDPG APEX_DDPG"
 
 
 @pytest.fixture(autouse=True)
@@ -34,7 +34,7 @@ def message(*words, **flags):
 
 
 def test_rows_that_train_several_policies_are_those_of_the_list():
-    assert {row.name for row in table.built_in() if row.several} == TRAINS_SEVERAL
+    assert {row.name for row in table.built_in() if row.several} == set(TRAINS_SEVERAL.split())
 
 
 def test_one_policy_is_shared_where_nothing_is_said(notices):
@@ -139,14 +139,27 @@ def test_priorities_of_workers_are_off_and_that_is_said(notices):
     assert any(text.startswith("worker_side_prioritization is off: with several agents") for text in notices)
 
 
-def test_spec_that_is_read_again_is_the_same():
-    one = made("multiagent.policies={a: {lr: 0.1}, b: null}", "multiagent.policy_mapping={'0': a, '1': b}")
-    recorded = one.config.model_dump(mode="json", by_alias=True)
-    again = made(
-        *(f"multiagent.{name}={value}" for name, value in (("policies", recorded["multiagent"]["policies"]),)),
-        "multiagent.policy_mapping={'0': a, '1': b}",
-    )
+def test_recorded_config_of_policies_is_read_as_the_same():
+    mapping = "multiagent.policy_mapping={'0': a, '1': b}"
+    one = made("multiagent.policies={a: {lr: 0.1}, b: null}", mapping)
+    recorded = one.config.model_dump(mode="json", by_alias=True)["multiagent"]["policies"]
+    again = made(f"multiagent.policies={recorded}", mapping)
     assert again.env_facts["agents"] == one.env_facts["agents"]
+
+
+def test_team_row_runs_as_one_agent_that_is_all_of_them(notices):
+    one = made(run="QMIX", env="drl/TwoStepGame-v1")
+    assert (one.env, one.env_asked) == ("drl/Team-v1", "drl/TwoStepGame-v1")
+    assert one.config.env_config == {"env": "drl/TwoStepGame-v1", "env_config": {}}
+    assert "agents" not in one.env_facts and one.env_facts["spaces"]["team"]
+    assert (
+        "QMIX trains a team: drl/TwoStepGame-v1 runs as drl/Team-v1 with env_config.env drl/TwoStepGame-v1, all of its agents "
+        "seen as one." in notices
+    )
+
+
+def test_row_of_one_agent_takes_a_team_that_is_named():
+    assert made("env_config={env: drl/TwoStepGame-v1}", env="drl/Team-v1").env_facts["spaces"]["team"]
 
 
 def test_team_row_refuses_policies_and_steps_of_agents():

@@ -10,6 +10,7 @@ import pytest
 from experiment_fakes import save_small
 
 from drl_cli import events
+from drl_cli.envs import make
 from drl_cli.envs.preprocessors import NOTHING
 from drl_cli.errors import ConfigError, DrlError, EnvError, RunFolderError
 from drl_cli.experiments import experiment_files, spec, tuned_files
@@ -275,7 +276,7 @@ def test_algorithm_is_named_as_the_table_spells_it(write):
 
 def test_exploration_that_does_not_fit_the_actions_is_refused(monkeypatch):
     spaces = {"obs": {"shape": [4]}, "action": {"kind": "Discrete"}}
-    monkeypatch.setattr(spec.make, "check", lambda *arguments: spaces)
+    monkeypatch.setattr(make, "check", lambda *arguments: spaces)
     flags = {"run": "SAC", "env": "CartPole-v1", "set": ["exploration_config.type=GaussianNoise"]}
     assert message(spec.from_flags, flags).startswith(
         "exploration_config.type: GaussianNoise is for Box actions, the environment's are Discrete. What fits: "

@@ -10,7 +10,6 @@ from drl_cli.envs.multi_agent import names
 from drl_cli.errors import EnvError, InputError
 
 
-
 @pytest.mark.parametrize(
     ("asked", "runs", "notice"),
     [

@@ -16,7 +16,6 @@ from drl_cli.envs.multi_agent.trial import sampled
 from drl_cli.errors import EnvError
 
 
-
 @pytest.mark.parametrize(
     ("env_id", "kind"),
     [
