@@ -44,6 +44,7 @@ ENVIRONMENTS = {
     "lunarlander-continuous": "LunarLanderContinuous-v3",
     "bipedalwalker": "BipedalWalker-v3",
     "pong": "ALE/Pong-v5",
+    "two-step-game": "drl/TwoStepGame-v1",
 }
 """What the first words of a file's name stand for."""
 BLIND = {"cartpole-ppo-lstm": "drl/StatelessCartPole-v1"}
