@@ -3,8 +3,8 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 FILE ?= lunarlander-continuous-sac
-# Two processes: whole files go to one of them, and all tests that start Ray to the same one (tests/conftest.py).
-SIDE_BY_SIDE := -n 2 --dist loadgroup
+# Two processes: whole files go to one of them, and all tests that start Ray to the same one, in the order of tests/conftest.py.
+SIDE_BY_SIDE := -n 2 --dist loadgroup --no-loadscope-reorder
 
 .PHONY: help install train check types test test-slow lint bench docs pictures clean
 

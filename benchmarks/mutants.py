@@ -1,14 +1,14 @@
-"""How sharp the tests are: small seeded changes of the source, each run against the tests of its group.
+"""Mutation testing: small seeded changes of the source, each run against the tests of its group.
 
     python benchmarks/mutants.py                            # 100 mutants of every group: some 40 minutes on two cores
     python benchmarks/mutants.py losses --count 20 --seed 1
-    python benchmarks/mutants.py losses --number 3 17       # these of the draw again, with what pytest says
+    python benchmarks/mutants.py losses --number 3 17       # these of the draw, with pytest's output
 
-A mutant changes one place: an operator (arithmetic, comparison, logic), a sign, a number (indices are numbers), True or
-False, or it leaves out a ``stop_gradient``. Annotations, strings and what an error says stay as they are. It is killed where
-a test fails, and timed out where the tests take five times as long as without it. What survives is shown as a changed line,
-to be killed by a test or called equivalent (CONTRIBUTING.rst). Each runs in a fork of this process, which has loaded the
-libraries and nothing of drl that a mutant changes; no file is changed. Programs that tests start see no mutant.
+A mutant changes one place: an operator (arithmetic, comparison, logic), a sign, a number (an index, too), True or False, or
+it removes a ``stop_gradient``. Annotations, strings and error messages are left alone. It is killed if a test fails, and timed
+out if the tests take four times their usual CPU time. Survivors are printed as a changed line, to be killed by a new test or
+called equivalent (CONTRIBUTING.rst). Each runs in a fork of this process, which has loaded the libraries but no module that
+a mutant changes; no file is written. Subprocesses that tests start run the original source.
 """
 
 import argparse
@@ -32,13 +32,14 @@ from typing import NamedTuple
 from drl_cli import process
 
 ROOT = Path(__file__).parents[1]
-ROOM = 8 * 2**30  # bytes of memory that a mutant may take
+MEMORY = 8 * 2**30  # bytes, limit of each mutant
 SIDE_BY_SIDE = 2
+PATIENCE = 20  # wall-clock limit of a mutant, as a multiple of its limit of CPU time
 RESULTS = ("killed", "survived", "timed out")
 
 
 class Group(NamedTuple):
-    """Files that are changed, files of tests, the fast ones first (globs), and what is loaded beside pytest and NumPy."""
+    """Globs of the mutated files and of their tests, fast ones first; libraries to load besides pytest and NumPy."""
 
     source: tuple[str, ...]
     tests: tuple[str, ...]
@@ -61,16 +62,21 @@ GROUPS = {
     "returns": Group(
         tuple(f"drl_cli/experience/{name}.py" for name in _RETURNS),
         tuple(f"tests/experience/test_{name}.py" for name in _RETURNS),
-        ("tensorflow",),
+        ("scipy.stats", "tensorflow"),
     ),
     "ring": Group(
         tuple(f"drl_cli/experience/{name}.py" for name in _RING),
         tuple(f"tests/experience/test_{name}.py" for name in (*_RING, "sequences")),
+        ("lz4.block", "scipy.stats"),
     ),
     "checkpoints": Group(
         ("drl_cli/checkpoints/*.py",),
-        ("tests/checkpoints/test_*_[afs]*.py", "tests/runs/test_retention.py", "tests/runs/test_*pack.py")
-        + ("tests/checkpoints/test_*.py",),
+        (
+            "tests/checkpoints/test_archive*.py",
+            "tests/checkpoints/test_checkpoint_[afs]*.py",
+            "tests/runs/test_*pack.py",
+        )
+        + ("tests/runs/test_retention.py", "tests/checkpoints/test_*.py"),
         ("pydantic", "lz4.block"),
     ),
 }
@@ -95,8 +101,8 @@ class Mutant(NamedTuple):
         before, after = (text.decode().splitlines()[line].strip() for text in (self.path.read_bytes(), self.source()))
         return line + 1, f"    - {before}\n    + {after}"
 
-    def lot(self, seed: int) -> bytes:
-        """Return what the mutants of a group are drawn by: a hash of the changed line, whatever happens to other lines."""
+    def draw_key(self, seed: int) -> bytes:
+        """Return what decides which mutants are drawn: a hash of the changed line, so that edits elsewhere do not matter."""
         return hashlib.sha256(f"{seed} {self.path.name} {self.diff()[1]}".encode()).digest()
 
 
@@ -107,11 +113,11 @@ SWAPPED = {
     "<": ("<=", ">="), "<=": ("<", ">"), ">": (">=", "<="), ">=": (">", "<"),
 }
 # fmt: on
-"""operator -> what stands in its place in a mutant, one or several"""
+"""operator -> its replacement, or several"""
 
 
-def _places(node: ast.AST) -> Iterator[ast.AST]:
-    """Yield ``node`` and what is in it, without annotations, what only type checkers read, strings and errors."""
+def _nodes(node: ast.AST) -> Iterator[ast.AST]:
+    """Yield ``node`` and its descendants except annotations, imports for type checkers, f-strings and raised errors."""
     match node:
         case ast.Raise() | ast.JoinedStr() | ast.If(ast.Name("TYPE_CHECKING")):
             return
@@ -121,7 +127,7 @@ def _places(node: ast.AST) -> Iterator[ast.AST]:
     for field, value in ast.iter_fields(node):
         for part in value if isinstance(value, list) else [value]:
             if isinstance(part, ast.AST) and field not in ("annotation", "returns"):
-                yield from _places(part)
+                yield from _nodes(part)
 
 
 def mutants_of(path: Path) -> list[Mutant]:
@@ -135,11 +141,12 @@ def mutants_of(path: Path) -> list[Mutant]:
 
     def change(left: ast.AST, right: ast.AST, assigned: str = "") -> None:
         start, stop = span(left)[1], span(right)[0]
+        # Between the operands stand the operator and perhaps parentheses.
         operator = text[start:stop].decode().strip(" ()\n" + assigned)
         news, at = SWAPPED.get(operator, ()), text.find(operator.encode(), start, stop)
         found.extend(Mutant(path, at, at + len(operator), new) for new in ([news] if isinstance(news, str) else news))
 
-    for node in _places(ast.parse(text)):
+    for node in _nodes(ast.parse(text)):
         match node:
             case ast.BinOp(left, _, right):
                 change(left, right)
@@ -175,7 +182,7 @@ class _Changed(importlib.machinery.SourceFileLoader):
 
 
 class _Importer:
-    """Stands first among the importers and finds the changed module."""
+    """The first importer: finds the changed module and leaves all others to those after it."""
 
     def __init__(self, mutant: Mutant) -> None:
         name = ".".join(mutant.path.relative_to(ROOT).with_suffix("").parts)
@@ -187,8 +194,8 @@ class _Importer:
         return importlib.util.spec_from_file_location(name, self._mutant.path, loader=_Changed(name, self._mutant))
 
 
-def _start(group: Group, mutant: Mutant | None, folder: Path, shows: bool) -> int:
-    """Run the group's tests in a fork and return its process id."""
+def _start(group: Group, mutant: Mutant | None, folder: Path, limit: int, shows: bool) -> int:
+    """Run the group's tests in a fork, limited to ``limit`` seconds of CPU time, and return its process id."""
     child = os.fork()
     if child:
         return child
@@ -196,7 +203,8 @@ def _start(group: Group, mutant: Mutant | None, folder: Path, shows: bool) -> in
     try:
         os.setsid()
         os.nice(5)
-        resource.setrlimit(resource.RLIMIT_DATA, (ROOM, ROOM))
+        resource.setrlimit(resource.RLIMIT_DATA, (MEMORY, MEMORY))
+        resource.setrlimit(resource.RLIMIT_CPU, (limit, limit))
         if not shows:
             silent = os.open(os.devnull, os.O_RDWR)
             for descriptor in range(3):
@@ -210,27 +218,34 @@ def _start(group: Group, mutant: Mutant | None, folder: Path, shows: bool) -> in
         os._exit(status)
 
 
-def run(group: Group, mutants: list[Mutant | None], limit: float, shows: bool = False) -> Iterator[tuple[int, str]]:
-    """Yield (which of ``mutants``, "killed", "survived" or "timed out" after ``limit`` s); None is the source as it is."""
+class Result(NamedTuple):
+    """One of ``RESULTS`` for the mutant ``number``, and the seconds of CPU time of its tests."""
+
+    number: int
+    word: str
+    seconds: float
+
+
+def run(group: Group, mutants: list[Mutant | None], limit: int, shows: bool = False) -> Iterator[Result]:
+    """Yield the Result of each of ``mutants`` (None: the source as it is), which may take ``limit`` seconds of CPU time."""
     running, waiting = {}, list(enumerate(mutants))
     in_memory = Path("/dev/shm")  # where fsync costs nothing
     with tempfile.TemporaryDirectory(dir=in_memory if in_memory.is_dir() else None) as folder:
         while waiting or running:
             while waiting and len(running) < SIDE_BY_SIDE:
                 number, mutant = waiting.pop(0)
-                child = _start(group, mutant, Path(folder) / str(number), shows)
-                running[child] = number, time.monotonic() + limit
+                child = _start(group, mutant, Path(folder) / str(number), limit, shows)
+                running[child] = number, time.monotonic() + PATIENCE * limit
             time.sleep(0.02)
             for child, (number, until) in list(running.items()):
-                ended, status = os.waitpid(child, os.WNOHANG)
-                if not ended and time.monotonic() < until:
-                    continue
-                if not ended:
+                if time.monotonic() > until:
                     os.killpg(child, signal.SIGKILL)
-                    os.waitpid(child, 0)
-                del running[child]
-                shutil.rmtree(Path(folder) / str(number), ignore_errors=True)
-                yield number, ("killed" if status else "survived") if ended else "timed out"
+                ended, status, used = os.wait4(child, os.WNOHANG)
+                if ended:
+                    del running[child]
+                    shutil.rmtree(Path(folder) / str(number), ignore_errors=True)
+                    killed = "timed out" if status in (signal.SIGXCPU, signal.SIGKILL) else "killed"
+                    yield Result(number, killed if status else "survived", used.ru_utime + used.ru_stime)
 
 
 def measure(name: str, count: int, seed: int, numbers: list[int] | None) -> str:
@@ -240,13 +255,14 @@ def measure(name: str, count: int, seed: int, numbers: list[int] | None) -> str:
         with process.muted(library):
             importlib.import_module(library)
     found = [mutant for file in _files(group.source) for mutant in mutants_of(Path(file))]
-    drawn = sorted(found, key=lambda mutant: mutant.lot(seed))[:count]
+    drawn = sorted(found, key=lambda mutant: mutant.draw_key(seed))[:count]
     begin = time.monotonic()
-    if dict(run(group, [None], 600.0)) != {0: "survived"}:
+    (whole,) = run(group, [None], 600)
+    if whole.word != "survived":
         raise SystemExit(f"{name}: its tests fail without a mutant: run {' '.join(group.tests_of(''))} first")
-    took = time.monotonic() - begin
     chosen, counts = range(len(drawn)) if numbers is None else numbers, collections.Counter()
-    for place, result in run(group, [drawn[number] for number in chosen], 10.0 + 5 * took, shows=numbers is not None):
+    limit = 5 + round(4 * whole.seconds)
+    for place, result, _ in run(group, [drawn[number] for number in chosen], limit, shows=numbers is not None):
         counts[result] += 1
         if result != "killed" or numbers is not None:
             mutant = drawn[chosen[place]]
@@ -267,6 +283,8 @@ def main() -> None:
     unknown = [name for name in options.group if name not in GROUPS]
     if unknown:
         parser.error(f"no group {unknown[0]!r}: choose of {', '.join(GROUPS)}")
+    if not set(options.number or ()) <= set(range(options.count)):
+        parser.error(f"--number takes numbers from 0 to {options.count - 1}, those below --count")
     process.prepare()
     process.prepare_tensorflow(1, 1, 0)
     os.chdir(ROOT)

@@ -70,6 +70,11 @@ _ALL = {
 }
 
 
+def name_of(thing: object) -> str:
+    """Return the name of a class or function; of another object that of its class."""
+    return getattr(thing, "__name__", type(thing).__name__)
+
+
 def discover() -> None:
     """Load the entry points of installed packages, once; a module registers while it is imported, a function is called."""
     global _failures

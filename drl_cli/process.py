@@ -191,13 +191,12 @@ class StopCondition:
     """What ends a run from outside: true as soon as the run must stop. This one reads no signal, and ends no process.
 
     ``signal``: number of the signal that came, or None; ``ending``: (state, text) of the run's outcome, set by what ends it
-    without a signal; ``is_saving()``: whether a checkpoint is being written, set by the run.
+    without a signal.
     """
 
     def __init__(self) -> None:
         self.signal: int | None = None
         self.ending: tuple[str, str] | None = None
-        self.is_saving: Callable[[], bool] = lambda: False
 
     def __bool__(self) -> bool:
         return self.signal is not None or self.ending is not None
@@ -228,9 +227,9 @@ class StopRequest(StopCondition):
     """Turns SIGINT, SIGTERM and SIGHUP into a flag that the training loop polls, and ends a process that does not poll it.
 
     The first signal sets ``signal`` and calls ``on_first(number)``. A process that has not ended ``REST_S`` seconds later is
-    ended; while ``is_saving()`` is true, after ``SAVING_S``. A second signal, or the first while nothing can be lost
-    (``starting``), ends it at once. Such an end kills all processes below this one and leaves through ``os._exit``, which
-    runs no destructor of a half-started library; before it, what ``before_exit`` has registered is called.
+    ended. A second signal, or the first while nothing can be lost (``starting``), ends it at once. Such an end kills all
+    processes below this one and leaves through ``os._exit``, which runs no destructor of a half-started library; before it,
+    what ``before_exit`` has registered is called.
 
     A thread reads the signals from a pipe that the kernel's handler writes to (``signal.set_wakeup_fd``): they arrive
     while the main thread computes outside of Python, and also where another library has replaced the handlers (Ray does, in its
@@ -238,7 +237,8 @@ class StopRequest(StopCondition):
     """
 
     HANDLED = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
-    REST_S, SAVING_S = 4.0, 60.0  # from the first signal to the end of a process that does not end by itself
+    REST_S = 4.0  # from the first signal to the end of a process that does not end by itself
+    has_come = False  # whether this process has had one of these signals
     LAST_ACTS_S = 1.5  # for all that is registered to be called before such an end
 
     def __init__(self, on_first: Callable[[int], object] | None = None) -> None:
@@ -324,15 +324,12 @@ class StopRequest(StopCondition):
         """Seconds until this thread has something to do, None without end."""
         if self._first_at is None:
             return None
-        since = time.monotonic() - self._first_at
-        if self.REST_S <= since < self.SAVING_S and self.is_saving():
-            return 0.1
-        return max(0.0, self.REST_S - since)
+        return max(0.0, self.REST_S - (time.monotonic() - self._first_at))
 
     def _came(self, number: int) -> None:
         if self._first_at is not None:
             self._end(number)
-        self._first_at = time.monotonic()
+        self._first_at, StopRequest.has_come = time.monotonic(), True
         self.signal = self.signal or number
         if not self._can_lose:
             self._end(number)
@@ -361,7 +358,7 @@ def leave(code: int) -> NoReturn:
         with contextlib.suppress(Exception):
             stream.flush()
     kill_descendants()
-    for folder in temporary_folders:
+    for folder in list(temporary_folders):  # another thread may add one
         shutil.rmtree(folder, ignore_errors=True)
     os._exit(code)
 

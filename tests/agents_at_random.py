@@ -25,6 +25,7 @@ class AtRandom(MultiAgentEnv):
         self.breaks, self.always = breaks, always
         self.lived = []  # dicts: agent, obs, action, reward, after, end (None, "terminated", "truncated" or "broken")
         self.open = {}
+        self.notes = []
 
     def spaces(self, agent):
         return SPACES

@@ -138,7 +138,9 @@ class Trainer:
         return result
 
     def save(self, run_folder, reason):
-        return self._save(run_folder, self.iteration, reason, replay=True)
+        return self._save(
+            run_folder, self.iteration, reason, replay=self.script.get(self.iteration, {}).get("replay", True)
+        )
 
     def save_evaluated(self, run_folder):
         return self._save(run_folder, self.evaluation["training_iteration"], "best", replay=False)

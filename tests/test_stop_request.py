@@ -13,7 +13,7 @@ import ctypes, subprocess, sys, time
 from drl_cli.process import StopRequest
 
 class Quick(StopRequest):
-    REST_S, SAVING_S = 1.0, 4.0
+    REST_S = 1.0
 
 request = Quick(lambda number: print("first", number, flush=True))
 request.before_exit(lambda number, is_late: print("last", number, is_late, flush=True))
@@ -28,7 +28,6 @@ REPLACED = (
     "    signal.signal(signal.SIGTERM, lambda number, frame: sys.exit(number))\n"
     "    print('up', flush=True)\n    time.sleep(100)\n"
 )
-SAVES = "request.is_saving = lambda: True\nprint('up', flush=True)\ntime.sleep(2.5)\nprint('saved', flush=True)\n"
 
 
 def ended(program, *numbers):
@@ -70,8 +69,3 @@ def test_first_signal_of_a_start_ends_at_once(sent, code):
 
 def test_handler_that_somebody_else_installed_while_starting_does_not_decide():
     assert ended(REPLACED, signal.SIGTERM)[::2] == (143, ["last 15 False"])
-
-
-def test_saving_is_waited_for():
-    code, _, lines, _ = ended(SAVES + "from drl_cli.process import leave\nleave(request.exit_code)", signal.SIGTERM)
-    assert (code, lines) == (143, ["first 15", "saved"])

@@ -1,9 +1,9 @@
-"""BatchLearner: learns from whole trajectory batches, one session call for each, and pushes after every one, or
+"""BatchLearner: trains on whole trajectory batches, one session call each, and pushes after every one, or
 after every ``broadcast_interval`` of them.
 
-What ``learner`` is for replayed blocks, for algorithms whose row in the table names it. A shape (streams E, steps T, ends M)
-is compiled when it is first seen; the expected one when the learner is made ready, so that sampling goes on meanwhile.
-TensorFlow is imported with this module, so it is loaded by its dotted name, in the thread or process that learns.
+The counterpart of ``learner`` (replayed blocks) for trajectories. A shape (streams E, steps T, ends M)
+is compiled on first use, and the expected shape in ``prepare``, while workers already sample.
+TensorFlow is imported with this module, so it is loaded only in the thread or process that learns.
 """
 
 from __future__ import annotations

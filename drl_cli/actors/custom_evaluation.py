@@ -38,7 +38,7 @@ def register_evaluation(name: str, function: Callable) -> Callable:
 
 def name_of(function: Callable) -> str:
     """Return the name for the config key ``custom_eval_function`` of a function, which is registered under its own."""
-    name = getattr(function, "__name__", type(function).__name__)
+    name = plugins.name_of(function)
     register_evaluation(name, function)
     return name
 

@@ -1,4 +1,4 @@
-"""The columns of one fragment while a worker fills them (see ``experience.columns``), and first priorities.
+"""The columns of one fragment while a worker fills them (see ``experience.columns``), and initial priorities.
 
 Used by ``rollout_worker``. A policy acts on stacks of frames; the fragment holds single ones.
 """

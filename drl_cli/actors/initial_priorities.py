@@ -1,8 +1,8 @@
-"""First priorities of transitions, computed by the worker that sampled them, in NumPy: what the learner would give them.
+"""Initial priorities of transitions, computed in NumPy by the worker that sampled them.
 
-Used by rollout workers with ``worker_side_prioritization`` (Horgan et al. 2018, arXiv 1803.00933, section 3). The same
-quantities as in the graphs, ``algorithms.dqn_graph`` and that of DDPG, with two differences: the acting weights stand
-in for the targets, of which workers have none, and nothing is drawn (noisy layers use their means, targets are not
+Used by rollout workers with ``worker_side_prioritization`` (Horgan et al. 2018, arXiv 1803.00933, section 3). The
+quantities are those of the graphs of DQN and DDPG, with two differences: the acting weights replace the target networks, which
+workers do not have, and there is no noise (noisy layers use their means, target policies are not
 smoothed).
 """
 

@@ -1,4 +1,4 @@
-"""ParameterServer: the one place through which weights travel. Every push has a version."""
+"""ParameterServer: distributes weights from the learner to workers and testers. Every push has a version."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ KEPT = 4  # versions held for the tester beside the newest
 
 
 class ParameterServer:
-    """Holds the newest weights, and those that were pushed to be scored.
+    """Holds the newest weights, and those that were pushed for an evaluation.
 
     Weights are {policy id: {variable name: array}}.
     """

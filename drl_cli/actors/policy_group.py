@@ -8,7 +8,7 @@ by policy id here. Weights of all policies have one version. TensorFlow is impor
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -236,13 +236,13 @@ class GroupReplay:
         """Return the bytes that the rows in use take."""
         return sum(replay.memory() for replay in self._replays.values())
 
-    def save(self, folder: Path, compress: bool) -> dict[str, Any]:
-        """Write one file for all policies; returns the facts that ``load`` needs beside it."""
+    def save(self, folder: Path, compress: bool, check: Callable[[], object] = lambda: None) -> dict[str, Any]:
+        """Write one file for all policies, see ``ReplayBuffer.save``; returns the facts that ``load`` needs beside it."""
         arrays, facts = {}, {}
         for name, replay in self._replays.items():
             own, facts[name] = replay.state()
             arrays |= {f"{name}/{what}": array for what, array in own.items()}
-        checkpoints.write_arrays(folder / f"replay-{self._index}.safetensors", arrays, compress=compress)
+        checkpoints.write_arrays(folder / f"replay-{self._index}.safetensors", arrays, compress, check)
         return {"policies": facts}
 
     def facts(self) -> dict[str, Any]:

@@ -1,15 +1,15 @@
-"""ReplayBuffer: stores fragments in stream order and hands out staged blocks of transitions.
+"""ReplayBuffer: stores fragments in stream order and returns staged blocks of transitions.
 
-A plain class, in the driver's process, or a Ray actor with ``num_replay_shards``. Priorities are those of
-Schaul et al. 2016, Prioritized Experience Replay (arXiv:1511.05952). Deviations: weights are relative to the
-rarest row of a block (and of other shards' blocks) instead of the rarest of the whole replay, which a draw may never
-meet; beta is annealed over env steps stored.
+A plain class, in the driver's process or, with ``num_replay_shards``, in Ray actors. Priorities are those of
+Schaul et al. 2016, Prioritized Experience Replay (arXiv:1511.05952). Deviations: importance weights are normalised by the
+smallest probability in a block (and in other shards' blocks) instead of that in the whole replay, which may never be
+sampled; beta is annealed over env steps stored.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -33,7 +33,7 @@ ROWS = 256  # of a replay that is made to be measured
 
 
 class ReplayBuffer:
-    """Replay of n-step transitions, drawn uniformly or by priority; one shard of it where there are several."""
+    """Replay buffer, or one shard of it, of n-step transitions sampled uniformly or by priority."""
 
     def __init__(self, config: BufferedKeys, spec: PolicySpec, seed: int, index: int = 0, agents: int = 1) -> None:
         """``config``: one with BufferKeys; ``spec``: PolicySpec; ``index``: which of ``num_replay_shards`` this is.
@@ -150,10 +150,13 @@ class ReplayBuffer:
         for worker in self._ring.workers():
             self.cut(worker)
 
-    def save(self, folder: Path, compress: bool) -> dict[str, Any]:
-        """Write ``replay-<index>.safetensors`` into ``folder``; returns the facts that ``load`` needs beside it."""
+    def save(self, folder: Path, compress: bool, check: Callable[[], object] = lambda: None) -> dict[str, Any]:
+        """Write ``replay-<index>.safetensors`` into ``folder``; returns the facts that ``load`` needs beside it.
+
+        ``check`` is called again and again; what it raises ends the writing.
+        """
         arrays, facts = self.state()
-        checkpoints.write_arrays(folder / f"replay-{self._index}.safetensors", arrays, compress=compress)
+        checkpoints.write_arrays(folder / f"replay-{self._index}.safetensors", arrays, compress, check)
         return facts
 
     def state(self) -> tuple[dict[str, np.ndarray], dict[str, Any]]:

@@ -146,7 +146,7 @@ def learns_from_replay(row: Algorithm) -> bool:
 
 def loop_name(row: Algorithm) -> str:
     """Return the short name of the loop of a row: that of its module, or of the object."""
-    loop = row.loop if isinstance(row.loop, str) else getattr(row.loop, "__name__", type(row.loop).__name__)
+    loop = row.loop if isinstance(row.loop, str) else plugins.name_of(row.loop)
     return loop.rpartition(".")[2]
 
 

@@ -128,7 +128,7 @@ def doubts(found: Mapping[str, Any]) -> list[str]:
     elif size < LEAST_EFFECTIVE:
         lines.append(
             f"the {whole} recorded episodes say as much as {size:.1f} of this policy's own: the estimates are hardly more than "
-            "a guess, and their intervals are too small"
+            "a guess, and their intervals are too narrow"
         )
     if found["is"]["per_episode"]["mean"] is None or found["is"]["per_step"]["mean"] is None:
         lines.append("the importance weights are so large that the ordinary estimate (IS) overflows")

@@ -16,12 +16,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from drl_cli.errors import InputError, ResourcesExhausted, is_full
+from drl_cli.experience.recorded.json_lines import FORMAT
 from drl_cli.experience.recorded.write import LineFile, line, probabilities, shifted
 
 if TYPE_CHECKING:
     from drl_cli.analysis.play import Limits, PlayedEpisode
-
-EPISODES_FORMAT = "drl-episodes-1"
 
 
 class EpisodeFile:
@@ -50,7 +49,7 @@ class EpisodeFile:
         """Write one episode."""
         last = [False] * max(0, episode.length - 1)
         data = {
-            "format": EPISODES_FORMAT,
+            "format": FORMAT,
             "env": self._env,
             "episode": episode.number,
             "seed": episode.seed,

@@ -17,7 +17,6 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from drl_cli.runs.run_summary import Run
 
-BY = ("config", "algorithm", "experiment", "run")
 IDLE = ("seed", "env", "log_level")  # config keys that change nothing about what is learnt, or are the seed itself
 MAX_KEYS = 3  # shown in a label
 FIRST = (  # what a reader asks for first, in this order; a key's last part counts

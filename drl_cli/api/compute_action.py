@@ -35,11 +35,6 @@ class ActionComputer:
         self._between = _between(self._env, raw)
         self._frames = policy.spec.frames
 
-    @property
-    def has_state(self) -> bool:
-        """Whether an action depends on more than the newest observation."""
-        return bool(self._policy.spec.state) or self._frames > 1
-
     def initial_state(self) -> list[Any]:
         """Return the state before an episode's first observation, a list; an empty one of a policy without state."""
         state = [part[0] for part in self._policy.initial_state(1)]

@@ -132,26 +132,32 @@ class RunSession:
         _set_open(self)
         self._steps, self.state = stepwise(self._spec, self._stop, at_start=True), SessionState.OPEN
         with _signals_kept():
-            self._advance(self._steps)
+            self._advance()
 
     def step(self) -> Result:
         """Train one iteration of an open run and return its result. Raises what ends the run."""
+        return self._advance().result or {}
+
+    def _advance(self) -> Moment:
+        """Go to the next Moment; where the run ends instead, raise why."""
+        reached = self._next()
+        if isinstance(reached, Moment):
+            return reached
+        raise reached.error if reached.error is not None else KeyboardInterrupt
+
+    def _next(self) -> Moment | Outcome:
+        """Go on to the next Moment, or to the run's end, which closes it."""
         if self._steps is None:
             raise InputError("The run is not open.")
-        return self._advance(self._steps).result or {}
-
-    def _advance(self, steps: Steps) -> Moment:
-        """Go to the next Moment; where the run ends instead, close it and raise why."""
         try:
-            self._moment = next(steps)
-            return self._moment
+            self._moment = next(self._steps)
         except StopIteration as end:
-            outcome: Outcome = end.value
-            self._close(outcome)
+            self._close(end.value)
+            return end.value
         except BaseException:
             self._close(None)
             raise
-        raise outcome.error if outcome.error is not None else KeyboardInterrupt
+        return self._moment
 
     def end(self, ending: tuple[str, str] | None) -> None:
         """Save the last state and close the run, if it is open; ``ending``: (state, text), None where a rule was met.
@@ -161,15 +167,8 @@ class RunSession:
         if self._steps is None:
             return
         self._stop.ending = ending
-        try:
-            while True:
-                self._moment = next(self._steps)
-        except StopIteration as end:
-            outcome: Outcome = end.value
-            self._close(outcome)
-        except BaseException:
-            self._close(None)
-            raise
+        while isinstance(outcome := self._next(), Moment):
+            pass
         if outcome.error is not None:
             raise outcome.error
         if outcome.exit_code == ResourcesExhausted.exit_code:

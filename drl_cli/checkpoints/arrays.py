@@ -16,7 +16,7 @@ from __future__ import annotations
 import json
 import math
 import struct
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from io import FileIO
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -50,11 +50,17 @@ class ListedArray(NamedTuple):
     size: int
 
 
-def write_arrays(path: Path | str, arrays: Mapping[str, np.ndarray], compress: bool = False) -> None:
+def write_arrays(
+    path: Path | str,
+    arrays: Mapping[str, np.ndarray],
+    compress: bool = False,
+    check: Callable[[], object] = lambda: None,
+) -> None:
     """Create the safetensors file ``path`` with ``{name: array}`` and fsync it.
 
     Arrays are bool, uint8, int32, int64, float32 or float64 of any shape (ValueError otherwise). ``compress`` stores
-    LZ4 blocks: worth it for a replay, whose unused rows are zeros. Raises OSError.
+    LZ4 blocks: worth it for a replay, whose unused rows are zeros. ``check`` is called again and again; what it raises ends
+    the writing. Raises OSError.
     """
     header, packed, payload = {}, {}, {}
     for name, array in arrays.items():
@@ -66,7 +72,10 @@ def write_arrays(path: Path | str, arrays: Mapping[str, np.ndarray], compress: b
         data = np.ascontiguousarray(array).reshape(-1).view(np.uint8)
         pieces: list[bytes | memoryview] = [data.data]
         if compress:
-            pieces = [lz4.block.compress(data[i : i + BLOCK], store_size=False) for i in range(0, data.size, BLOCK)]
+            pieces = []
+            for start in range(0, data.size, BLOCK):
+                check()
+                pieces.append(lz4.block.compress(data[start : start + BLOCK], store_size=False))
             packed[name] = {"dtype": code, "shape": shape, "block": BLOCK, "sizes": [len(piece) for piece in pieces]}
             code, shape = "U8", [sum(packed[name]["sizes"])]
         header[name] = {"dtype": code, "shape": shape}
@@ -78,7 +87,8 @@ def write_arrays(path: Path | str, arrays: Mapping[str, np.ndarray], compress: b
     text += b" " * (-len(text) % 8)
     if len(text) > MAX_HEADER:
         raise ValueError(f"{path}: {len(arrays)} arrays need a header of {len(text)} bytes ({MAX_HEADER} allowed)")
-    write_new(path, [struct.pack("<Q", len(text)) + text, *(piece for name in order for piece in payload[name])])
+    chunks = [struct.pack("<Q", len(text)) + text, *(piece for name in order for piece in payload[name])]
+    write_new(path, chunks, check)
 
 
 def _lay_out(header: dict[str, dict[str, Any]]) -> list[str]:

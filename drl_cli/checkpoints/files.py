@@ -15,7 +15,7 @@ import os
 import re
 import secrets
 import stat
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from io import FileIO
 from pathlib import Path
 from typing import Any, NoReturn, TypedDict
@@ -33,6 +33,7 @@ FOLDER = re.compile(r"checkpoint_([0-9]{6,12})")
 MAX_MANIFEST = 1_000_000  # bytes
 MAX_JSON = 64 * 2**20  # bytes of state.json: statistics and random states of some thousand environments
 BLOCK = 2**20  # bytes read or written at a time
+SYNC_EVERY = 64 * BLOCK  # bytes: one fsync of gigabytes cannot be interrupted
 
 
 class FileEntry(TypedDict):
@@ -53,17 +54,26 @@ def part_of(name: str) -> str:
     return Path(name).stem.partition("-")[0]
 
 
-def write_new(path: Path | str, chunks: Iterable[bytes | memoryview]) -> None:
+def write_new(
+    path: Path | str, chunks: Iterable[bytes | memoryview], check: Callable[[], object] = lambda: None
+) -> None:
     """Create ``path`` (which must not exist, not even as a link), write the chunks of bytes in order, and fsync it.
 
-    Raises OSError (disk full, no permission); FileExistsError when something is there already.
+    ``check`` is called again and again; what it raises ends the writing. Raises OSError (disk full, no permission);
+    FileExistsError when something is there already.
     """
+    unsynced = 0
     fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, 0o644)
     try:
         for chunk in chunks:
             view = memoryview(chunk)
             while view:
-                view = view[os.write(fd, view[: 16 * BLOCK]) :]
+                written = os.write(fd, view[: 16 * BLOCK])
+                view, unsynced = view[written:], unsynced + written
+                if unsynced >= SYNC_EVERY:
+                    os.fdatasync(fd)
+                    unsynced = 0
+                check()
         os.fsync(fd)
     finally:
         os.close(fd)
@@ -148,11 +158,15 @@ def expect_hash(file: FileIO, path: Path | str, sha256: str) -> None:
         raise refuse(path, "SHA-256 differs from the manifest (damaged or modified)")
 
 
-def hash_of(file: FileIO) -> str:
-    """Return the SHA-256 (hex) of an open file from its present position; a block of memory at a time."""
+def hash_of(file: FileIO, check: Callable[[], object] = lambda: None) -> str:
+    """Return the SHA-256 (hex) of an open file from its present position; a block of memory at a time.
+
+    ``check`` is called after each.
+    """
     digest = hashlib.sha256()
     while block := file.read(BLOCK):
         digest.update(block)
+        check()
     return digest.hexdigest()
 
 

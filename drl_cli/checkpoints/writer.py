@@ -10,11 +10,12 @@ import hashlib
 import os
 import secrets
 import shutil
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
 import drl_cli.checkpoints.files as files
+from drl_cli import process
 
 
 class Writer:
@@ -23,13 +24,18 @@ class Writer:
     ``folder`` is the temporary folder (mode 0700). Raises OSError in every method (disk full, no permission).
     """
 
-    def __init__(self, run_folder: Path | str, number: int) -> None:
-        """Make ``<run_folder>/.tmp-<number>-<pid>-<8 hex>``; ``number`` is the training iteration."""
+    def __init__(self, run_folder: Path | str, number: int, check: Callable[[], object] = lambda: None) -> None:
+        """Make ``<run_folder>/.tmp-<number>-<pid>-<8 hex>``; ``number`` is the training iteration.
+
+        ``check`` is called again and again while files are hashed; what it raises ends the save.
+        """
         self.run_folder = Path(run_folder)
+        self._check = check
         self.number = int(number)
         self.folder = self.run_folder / f".tmp-{self.number:06d}-{os.getpid()}-{secrets.token_hex(4)}"
         os.mkdir(self.folder, 0o700)
         self._open = True
+        process.temporary_folders.append(str(self.folder))
 
     def __enter__(self) -> Writer:
         return self
@@ -40,8 +46,12 @@ class Writer:
 
     def abort(self) -> None:
         """Remove the temporary folder and what is in it."""
-        self._open = False
+        self._close()
         shutil.rmtree(self.folder, ignore_errors=True)
+
+    def _close(self) -> None:
+        self._open = False
+        process.temporary_folders[:] = [path for path in process.temporary_folders if path != str(self.folder)]
 
     def commit(self, facts: Mapping[str, Any], optional: Iterable[str] = ("replay",)) -> Path:
         """Seal the files written so far and return the path of the finished checkpoint.
@@ -67,7 +77,7 @@ class Writer:
         os.chmod(self.folder, 0o777 & ~_umask())
         files.sync_folder(self.folder)
         target = self._move()
-        self._open = False
+        self._close()
         return target
 
     def _hash_files(self) -> dict[str, files.FileEntry]:
@@ -79,7 +89,7 @@ class Writer:
             fd = os.open(self.folder / name, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC)
             with os.fdopen(fd, "rb", buffering=0) as file:
                 size = os.fstat(file.fileno()).st_size
-                listing[name] = {"size": size, "sha256": files.hash_of(file), "part": files.part_of(name)}
+                listing[name] = {"size": size, "sha256": files.hash_of(file, self._check), "part": files.part_of(name)}
         return listing
 
     def _move(self) -> Path:

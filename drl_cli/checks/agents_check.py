@@ -24,7 +24,7 @@ from drl_cli.errors import failure
 from drl_cli.extras import load
 
 TRACED = 300  # steps that are compared
-CYCLES = 100  # steps that PettingZoo's tests take
+CYCLES = 50  # steps that PettingZoo's tests take
 
 
 class AgentsCheck:
@@ -85,8 +85,9 @@ class AgentsCheck:
         return [digest for _, digest, _ in self._steps(seed)]
 
     def _steps(self, seed: int, count: int = TRACED) -> Iterator[tuple[AgentsStep, str, float]]:
-        """Yield up to ``count`` (step, its hash, seconds that it took), in a new instance that is closed at the end."""
+        """Yield up to ``count`` (step, its hash, seconds that it took) of a new instance, for the seconds asked for at most."""
         env, rng = opening.open_env(self._id, self._env_config, self._kind), np.random.default_rng(seed)
+        deadline = time.perf_counter() + self._asked["seconds"]
         try:
             step, taken = env.reset(seed), 0.0
             for _ in range(count):
@@ -94,6 +95,8 @@ class AgentsCheck:
                 if step.is_over:
                     step, taken = env.reset(), 0.0
                     continue
+                if time.perf_counter() > deadline:
+                    break
                 actions = {agent: sampled(env.spaces(agent), step.obs[agent], rng) for agent in step.acting()}
                 began = time.perf_counter()
                 step = env.step(actions)
@@ -126,7 +129,7 @@ class AgentsCheck:
         return opening.raw(self._id, self._env_config, self._kind)
 
     def _plays(self) -> None:
-        asked, deadline = self._asked, time.perf_counter() + self._asked["seconds"]
+        asked = self._asked
         returns, lengths, total, length, seconds, steps = [], [], 0.0, 0, 0.0, 0
         began = time.perf_counter()
         opening.open_env(self._id, self._env_config, self._kind).close()
@@ -138,7 +141,7 @@ class AgentsCheck:
                 returns.append(total)
                 lengths.append(length)
                 total, length = 0.0, 0
-            if len(returns) >= asked["episodes"] or time.perf_counter() > deadline:
+            if len(returns) >= asked["episodes"]:
                 break
         pace = steps / seconds if seconds else 0.0
         text = f"{len(returns)} episodes ended" if returns else f"no episode ended within {steps:,} steps"

@@ -101,10 +101,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
 def entry() -> int:
     """Run ``drl`` as a process of its own, and end it.
 
-    Once interrupted it ends at once: unloading TensorFlow takes seconds, and C++ ends badly where a thread is still busy.
+    Once interrupted it ends at once, also where it had just finished: unloading TensorFlow takes seconds, and C++ ends badly
+    where a thread is still busy.
     """
     code = main()
-    if code in endings.INTERRUPTED or process.busy_threads:
+    if code in endings.INTERRUPTED or process.StopRequest.has_come or process.busy_threads:
         process.leave(code)
     return code
 

@@ -102,7 +102,7 @@ def compare(
     "notices": [...], "published": {"figures": [...], "best": [...], "sources": {...}, "notices": [...]}}.
     """
     from drl_cli.analysis import comparison
-    from drl_cli.runs.loggers.truncate_tables import read_rows
+    from drl_cli.runs.loggers.tables import read_rows
 
     runs = run_options.open_runs(words, local_dirs)
     groups = run_groups.group(runs, by)

@@ -25,6 +25,7 @@ from drl_cli.cli import (
     shell_words,
     terminal,
 )
+from drl_cli.cli.played import SCORES
 from drl_cli.errors import ConfigError, CriterionMissed, suggestion
 
 if TYPE_CHECKING:
@@ -41,7 +42,6 @@ drl evaluate RUN --data experience.json
 drl evaluate RUN --json | jq '.checkpoints[0].greedy.iqm'
 """
 SEED = 10_000  # first evaluation seed unless --seed is given: the same episodes today and tomorrow
-SCORES = ("mean", "sd", "median", "iqm", "iqm_low", "iqm_high", "min", "max", "length_mean", "length_min", "length_max")
 LONG_NAMES = {"episode_reward_mean": "mean", "episode_reward_min": "min", "episode_reward_max": "max"}
 HOW, WHERE = "How to score", "What to score, and where"
 
@@ -76,19 +76,8 @@ _evaluate_options = options.apply(
             help="Exit with 4 unless every greedy score meets it: mean, iqm, iqm_low, … (named as in --json); repeatable.",
         ),
         options.latest_option(WHERE),
-        group.option(
-            "--env",
-            metavar="ID",
-            group=WHERE,
-            shell_complete=shell_words.environments,
-            help="An environment other than the one they were trained on.",
-        ),
-        group.option(
-            "--config",
-            metavar="OBJECT",
-            group=WHERE,
-            help="env_config and horizon, which override the checkpoint's; an object or @FILE.",
-        ),
+        options.env_option(WHERE, "they were trained"),
+        options.env_config_option(WHERE),
         options.run_option(WHERE),
         options.import_option(WHERE),
         *evaluate_data.OPTIONS,

@@ -75,6 +75,27 @@ def run_option(heading: str) -> group.Decorator:
     )
 
 
+def env_option(heading: str, trained: str) -> group.Decorator:
+    """``--env ID`` of commands that play a checkpoint; ``trained``: "it was trained"."""
+    return group.option(
+        "--env",
+        metavar="ID",
+        group=heading,
+        shell_complete=shell_words.environments,
+        help=f"An environment other than the one {trained} on.",
+    )
+
+
+def env_config_option(heading: str) -> group.Decorator:
+    """``--config OBJECT`` of commands that play a checkpoint."""
+    return group.option(
+        "--config",
+        metavar="OBJECT",
+        group=heading,
+        help="env_config and horizon, which override the checkpoint's; an object or @FILE.",
+    )
+
+
 def max_steps_option(heading: str) -> group.Decorator:
     """``--max-steps N`` of commands that play whole episodes."""
     return group.option(

@@ -202,7 +202,7 @@ def _given_labels(words: tuple[str, ...], flags: Mapping[str, Any]) -> dict[Path
 
 def _panels(groups: Sequence[Group], flags: Mapping[str, Any]) -> list[Panel]:
     from drl_cli.analysis import curves
-    from drl_cli.runs.loggers.truncate_tables import read_rows
+    from drl_cli.runs.loggers.tables import read_rows
 
     panels, empty, goals = {}, [], {}
     for one in groups:

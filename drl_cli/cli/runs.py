@@ -148,7 +148,9 @@ def _summary(
         return f"No runs in {where}. Start one: drl train -f lunarlander-continuous-sac"
     if not rows:
         return f"None of the {len(found)} runs in {where} matches the filters.{_meant(found, filters)}"
-    shown = sum(len(getattr(row, "runs", (row,))) for row in rows)
+    from drl_cli.runs.search_folders import ListedSearch
+
+    shown = sum(len(row.runs) if isinstance(row, ListedSearch) else 1 for row in rows)
     size = figures.size(sum(row.size for row in rows))
     part = f"{shown} of {len(found)}" if shown < len(found) else f"{shown}"
     return f"{part} run{'s' if len(found) > 1 else ''} in {where}, {size}."

@@ -111,7 +111,7 @@ def put_into_gymnasium() -> None:
 
 def name_of(creator: Callable[..., Any]) -> str:
     """Return the name under which a class or function is registered that was given without one."""
-    word = re.sub(r"\W+", "", getattr(creator, "__name__", type(creator).__name__)) or "Environment"
+    word = re.sub(r"\W+", "", plugins.name_of(creator)) or "Environment"
     return "Environment" if word == "lambda" else word
 
 

@@ -4,63 +4,63 @@ T steps, N environments, B rows; ``obs`` and ``action`` have the spaces' own tra
 float32 vectors or images [H, W, C] of uint8 or float32, actions float32 [A] (Box) or int32 scalars (Discrete). A fragment
 holds single frames; a batch holds stacks of them where the policy wants more than one.
 
-Fragment (what one ``collect`` brings), all in time order:
+Fragment (the result of one ``collect``), in time order:
 
     obs         [T, N, …]           raw observation before the step
     action      [T, N, …]           the policy's action, in the policy's bounds (normalised or not)
     reward      [T, N]    float32   the environment's reward, clipped if the config says so
-    terminated  [T, N]    bool      a real end: nothing comes after
-    truncated   [T, N]    bool      cut by a time limit, or because the environment broke: something would have come
-    end_obs     [E, …]              last real observation of each episode that ended here, in the order of (step, env)
+    terminated  [T, N]    bool      the episode ended in a terminal state
+    truncated   [T, N]    bool      the episode was cut by a time limit or an environment error: bootstrap from end_obs
+    end_obs     [E, …]              final observation of each episode that ended here, in the order of (step, env)
     tail_obs    [N, …]              observation after the last step (the next fragment's first)
-    cut         [N]       bool      this fragment does not continue the stream of the one before it, but begins an episode
-    priority    [T, N]    float32   optional: each step's first priority, ≥ 0, as the worker's own nets see its |TD error|
-    position    [T, N]    int32     of recurrent policies: how many steps of its episode come before this one
-    state_<i>   [T, N, …] float32   of recurrent policies: the state before the step, with the weights that acted
+    cut         [N]       bool      this fragment does not continue the stream of the previous one, but starts an episode
+    priority    [T, N]    float32   optional: each step's initial priority, ≥ 0, the |TD error| under the worker's networks
+    position    [T, N]    int32     recurrent policies: number of earlier steps in the episode
+    state_<i>   [T, N, …] float32   recurrent policies: the state before the step, with the weights that acted
 
-and where trajectories are learnt from:
+and for algorithms that learn from trajectories:
 
-    logp        [T, N]    float32   log-probability of the action under the weights and the distribution that acted
-    stack       [N, …, C·frames]    where the policy looks at several frames: what it saw before the first step
-    end_state_<i>  [E, …] float32   of recurrent policies: the state with which end_obs is to be looked at
+    logp        [T, N]    float32   log-probability of the action under the behaviour policy
+    stack       [N, …, C·frames]    with frame stacks: the stack before the first step
+    end_state_<i>  [E, …] float32   recurrent policies: the state for evaluating end_obs
     tail_state_<i> [N, …] float32   the same for tail_obs
-    length      [N]       int64     of complete episodes: real steps of each environment; after them come zeros
+    length      [N]       int64     complete episodes: real steps of each environment, followed by zeros
 
-and of several agents, where a stream is what one agent did in one environment, and streams differ in length:
+and with several agents, where a stream is one agent in one environment:
 
-    steps       [N]       int64     real steps of each stream, 0 for one without any; after them come zeros; the stream
-                                    goes on in the next fragment unless its last step ends an episode. Absent where all have T
+    steps       [N]       int64     real steps of each stream, followed by zeros; the stream goes on in the next fragment
+                                    unless its last step ends an episode. Absent if all have T
 
-Batch (what learning gets), from them, once:
+Batch (the input of an update):
 
     obs, action                     of the first step of the window; obs [B, …, C·frames], the oldest frame first
     reward      [B] float32         Σ γ^i r_i over the k real steps of the window
     discount    [B] float32         γ^k · (1 − terminated)
-    next_obs    [B, …]              the real observation after the window, stacked as obs
+    next_obs    [B, …]              the observation after the window (never after a reset), stacked like obs
 
 and, with priorities:
 
     weight      [B] float32         importance weight in (0, 1]
-    serial      [B] int64           which row it was, for the write-back of its new priority
+    serial      [B] int64           serial number of the row, for updating its priority
 
-Sequence batch (for recurrent policies): b steps of burn-in, L learnt steps, n observations after them, S = b + L + n:
+Sequence batch (for recurrent policies): b steps of burn-in, L trained steps, n observations after them, S = b + L + n:
 
-    obs         [B, S, …]           in order; the first of the episode repeated before it, the last one after it
-    begins      [B, S]    float32   1 at an episode's first step: the state is forgotten before it
-    state_<i>   [B, …]    float32   the stored state before the first step; absent where sequences begin with zeros
-    action      [B, L]              of the learnt steps
+    obs         [B, S, …]           in order, padded with the first observation of the episode before and the last after it
+    begins      [B, S]    float32   1 at an episode's first step: the state is reset before it
+    state_<i>   [B, …]    float32   the stored state before the first step; absent if sequences start with zeros
+    action      [B, L]              of the trained steps
     reward      [B, L]    float32   Σ γ^i r_i over the k real steps from each on, k ≤ n
     discount    [B, L]    float32   γ^k · (1 − terminated)
-    ahead       [B, L]    int32     k: how many steps later the observation is that the rest is estimated at
+    ahead       [B, L]    int32     k: offset of the observation to bootstrap from
     mask        [B, L]    float32   1 for steps of the episode, 0 after its end
 
-Trajectory batch (``experience.trajectories``): E rows of T steps, M ends, L steps a sequence. A row is what one environment did
-in one fragment; complete episodes are laid end to end in a few rows, each begins at a multiple of L:
+Trajectory batch (``experience.trajectories``): E rows of T steps, M ends, L steps per sequence. A row holds the steps of one
+environment in one fragment; complete episodes are packed end to end into a few rows, each starting at a multiple of L:
 
-    obs, action [E, T, …]           obs as the policy saw it, stacks of frames where it looks at several
+    obs, action [E, T, …]           obs as the policy received it, including frame stacks
     reward      [E, T]    float32
     discount    [E, T]    float32   γ · (1 − terminated)
-    trace       [E, T]    float32   0 where an episode ends either way, and before padding; else 1, also at a fragment's end
+    trace       [E, T]    float32   0 at any episode end and before padding; else 1, also at a fragment's end
     logp        [E, T]    float32   as in the fragments
     mask        [E, T]    float32   1 for real steps, 0 for padding
     end_obs     [M, …]              observations whose values are bootstraps: after the last step of every row, then
@@ -114,7 +114,7 @@ class Meta(NamedTuple):
 
 
 class ReadProgress(NamedTuple):
-    """What the driver learns of a fragment that was read from files."""
+    """Metadata for the driver of a fragment that was read from files."""
 
     pieces: int  # parts of episodes in it, each of which ends in it
     episodes: tuple[tuple[float, int], ...]  # (return, length) of those that are whole, raw rewards
@@ -131,7 +131,7 @@ class AgentsEpisode(NamedTuple):
 
 
 class Token(NamedTuple):
-    """What the driver learns of a fragment without reading it."""
+    """Metadata of a fragment for the driver, which does not read the fragment itself."""
 
     meta: Meta
     steps: int  # env steps T·N

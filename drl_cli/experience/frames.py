@@ -26,9 +26,9 @@ class Frames:
         capacity: int,
         shape: tuple[int, ...],
         dtype: np.dtype | str,
-        count: int = 1,
-        packed: bool = False,
-        backwards: bool = False,
+        count: int,
+        packed: bool,
+        backwards: bool,
     ) -> None:
         """``shape``, ``dtype`` of one frame; ``count`` frames a stack; ``packed``: LZ4-compressed.
 

@@ -1,10 +1,10 @@
-"""Drawing a ring's windows in proportion to priority.
+"""Prioritized sampling of a ring's windows.
 
 Used by ``actors.replay_buffer``. Source: Schaul et al. 2016, Prioritized Experience Replay (arXiv:1511.05952), section 3.3,
-proportional variant: row i is drawn with probability p_i^α / Σ p_k^α, where p_i = |TD error| + ε. Deviations: new rows
-get the largest *raw* priority seen so far (1 at first), to which ε and α are applied like to any other. A window that
-may not be drawn yet (see ``experience.ring_buffer``) is drawn anew, so that draws are in proportion among those that
-may; the mass that probabilities are relative to includes such rows, which are few.
+proportional variant: row i is sampled with probability p_i^α / Σ p_k^α, where p_i = |TD error| + ε. Deviations: new rows
+get the largest *raw* priority seen so far (1 at first), to which ε and α are applied as to any other. A window that
+is not complete yet (see ``experience.ring_buffer``) is rejected and sampled again, so that complete windows are sampled in
+proportion; the total mass includes the rejected rows, which are few.
 """
 
 from __future__ import annotations

@@ -1,17 +1,17 @@
-"""A ring of steps in stream order, from which n-step transitions and frame stacks are read by index arithmetic.
+"""A ring buffer of steps in stream order, from which n-step transitions and frame stacks are read by index arithmetic.
 
-Every step of every environment is one row; ``link`` holds the row of the step that followed it. The observation after
-an episode's last step is a row of its own (an *end* row), so that ``obs[link[i]]`` is always the real next
+Every step of every environment is one row; ``link`` holds the row of the next step. The observation after
+an episode's last step is a row of its own (an *end* row), so that ``obs[link[i]]`` is always the true next
 observation, never one after a reset, and frames are stored once. The last steps of a stream have no successor yet
-(link −1): windows that would need it are not drawn until it has come, so that fragment borders change nothing.
+(link −1); windows that need it are not sampled until it arrives, so that fragment boundaries have no effect.
 
-A successor is always written later than its step and is therefore overwritten later: a row that is still there
-finds its whole window. Rows wander over one ring for all workers, whatever their number.
+A successor is always written, and therefore overwritten, later than its step: the window of a row that is still present is
+complete. All workers share one ring, whatever their number.
 
 Observations are single frames, read as stacks (``experience.frames``). A predecessor is overwritten earlier than its row: a
-row whose stack has lost a frame is not drawn. The stack after a window needs no look of its own: it reaches back less far.
+row whose stack has lost a frame is not sampled. The stack after a window needs no check of its own: it reaches back less far.
 
-A row's *serial* number counts all rows ever written; it is in row ``serial % capacity`` until another one is.
+The *serial* number of a row counts all rows ever written; the row is at ``serial % capacity`` until it is overwritten.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ COLUMNS = ("action", "reward", "link", "flags")
 
 
 class Ring:
-    """Rows of (obs, action, reward) with links; fixed capacity, the oldest rows make room."""
+    """Rows of (obs, action, reward) with links; fixed capacity, the oldest rows are overwritten."""
 
     def __init__(
         self,

@@ -20,7 +20,7 @@ class SumTree:
     def __init__(self, size: int) -> None:
         """``size`` ≥ 1."""
         self.size = size
-        self._leaves = 1 << max(0, size - 1).bit_length()
+        self._leaves = 1 << (size - 1).bit_length()
         # Node i has the children 2i and 2i + 1, the root is 1, number j is the node _leaves + j; node 0 is unused.
         self._nodes = np.zeros(2 * self._leaves, np.float64)
 

@@ -5,10 +5,10 @@ environment did in one fragment. Streams of equal length are the rows of the bat
 streams of complete episodes, which differ in length, are laid end to end in a few rows, so that a batch has little padding
 and few shapes.
 
-Two columns keep apart what a single "done" mixes up (Pardo et al. 2018, "Time Limits in Reinforcement Learning",
-arXiv 1712.00378): ``discount`` is zero only where the world ended, so that a cut episode keeps its bootstrap, ``trace``
-wherever an episode ends, so that nothing of the next one flows back. A bootstrap looks at the real last observation, never
-at the one after a reset.
+Two columns separate what a single "done" conflates (Pardo et al. 2018, "Time Limits in Reinforcement Learning",
+arXiv 1712.00378): ``discount`` is zero only after termination, so that truncated episodes are bootstrapped; ``trace`` is zero
+after any episode end, so that nothing propagates from the next episode. Bootstraps use the final observation of the episode,
+never the one after a reset.
 """
 
 from __future__ import annotations

@@ -42,7 +42,8 @@ def resolve(section: MultiAgentConfig, spaces: Mapping[str, EnvSpec], seed: int 
         mapping = _by_pattern(section, spaces, notices)
     else:
         mapping = _by_name(section, spaces, notices)
-    policies = list(dict.fromkeys([*known_policies(section), *mapping.values()]))
+    # In the order of their agents, whatever the order in a config: seeds of policies follow it, and records are sorted.
+    policies = list(dict.fromkeys([*(mapping[agent] for agent in spaces), *known_policies(section)]))
     agents = {policy: [agent for agent in spaces if mapping[agent] == policy] for policy in policies}
     found = [_without_agents(policy, section, spaces) for policy in policies if not agents[policy]]
     found += [
@@ -83,7 +84,7 @@ def listed(names: Iterable[str]) -> str:
 
 def _chosen(section: MultiAgentConfig, spaces: Mapping[str, EnvSpec], seed: int) -> dict[str, PolicyAgents]:
     """Return the policies among which a function chooses: each may act for all agents with the spaces of those it acted for."""
-    anyone = described(section, dict.fromkeys(section.policies, list(spaces)), spaces)
+    anyone = described(section, dict.fromkeys(sorted(section.policies), list(spaces)), spaces)
     setup: AgentsSetup = {
         "kind": "",
         "count": 1,
@@ -95,7 +96,7 @@ def _chosen(section: MultiAgentConfig, spaces: Mapping[str, EnvSpec], seed: int)
         "observation_fn": None,
     }
     mapping = EpisodeMapping(setup, (seed, 0))
-    agents: dict[str, list[str]] = {policy: [] for policy in section.policies}
+    agents: dict[str, list[str]] = {policy: [] for policy in anyone}
     for _ in range(TRIED):
         for agent, policy in mapping.of_episode(0).items():
             agents[policy] += [agent] if agent not in agents[policy] else []

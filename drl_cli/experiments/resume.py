@@ -4,13 +4,14 @@ Used by ``experiments.config_tree``. A run folder holds ``params.json`` (what ``
 ``status.json`` (its ``state``). A resumed run keeps its settings; what may change is listed here.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Literal
 
 from drl_cli.config.assignments import load_file
 from drl_cli.config.experiment_keys import ExperimentKeys
 from drl_cli.config.origins import Where
+from drl_cli.config.plain_data import HIDDEN, value_at
 from drl_cli.errors import RunFolderError, shown, suggestion
 from drl_cli.runs.find import find_unfinished
 from drl_cli.runs.run_folder import is_params
@@ -25,9 +26,6 @@ CHANGEABLE = (
     "checkpoint_compress",
 )
 """Config keys that a resumed run may change; stop rules and other checkpoint settings are no part of the config."""
-
-HIDDEN = "***"
-"""What ``params.json`` holds in place of a secret; the secret is typed again."""
 
 
 class Recorded:
@@ -53,7 +51,7 @@ class Recorded:
         pairs = [(name, (name,)) for name in ("run", "env", "local_dir", "restore")]
         pairs += [(name, ("config", name)) for name in (mapping.get("config") or {}) if name not in CHANGEABLE]
         for name, path in pairs:
-            old, new = _at(self.mapping, path), _at(mapping, path)
+            old, new = value_at(self.mapping, path), value_at(mapping, path)
             if HIDDEN in _strings(new):
                 found.append(
                     f"{name}: a secret value was not recorded ({where.place(path)}). Type it again: -s {name}.KEY=VALUE"
@@ -105,9 +103,3 @@ def _revealed(old: Any, new: Any) -> Any:
     if isinstance(old, dict) and isinstance(new, dict):
         return {name: _revealed(value, new.get(name, value)) for name, value in old.items()}
     return new if old == HIDDEN else old
-
-
-def _at(mapping: Any, path: Sequence[str]) -> Any:
-    for name in path:
-        mapping = mapping.get(name) if isinstance(mapping, dict) else None
-    return mapping

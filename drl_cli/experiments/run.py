@@ -214,7 +214,6 @@ class _Run:
                 made.restore(opening.start, exact=opening.exact)
             made.start()
             stop_request.install()  # Ray replaces the SIGTERM handler while it starts
-            stop_request.is_saving = lambda: made.is_writing
         return made
 
     def _reason(self, ending: Stopper, result: Result) -> str | None:

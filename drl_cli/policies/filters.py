@@ -1,21 +1,20 @@
-"""Observations and rewards on a common scale: the weights that a filter adds to a policy, and what it does, in NumPy.
+"""Normalisation of observations and scaling of rewards, in NumPy: the weights that a filter adds to a policy, and its function.
 
-With ``PolicySpec.filter`` every observation is centred and divided by its running deviation before a net sees it. Its
-weights, ``filter/mean`` and ``filter/var``, travel with those of the nets, in one version, and are checkpointed with them.
-With ``PolicySpec.scaled`` rewards are learnt from in units of the running deviation of the discounted return, whose
+With ``PolicySpec.filter`` every observation is centred and divided by its running standard deviation before it enters a
+network. The filter's weights, ``filter/mean`` and ``filter/var``, are published and checkpointed with those of the networks.
+With ``PolicySpec.scaled`` training rewards are divided by the running standard deviation of the discounted return, whose
 variance is ``filter/return_var``. ``policies.filters_tf`` is the TensorFlow form, for learning.
 
-The statistics are counts, means and sums of squared deviations (``Moments``). Workers note the *difference* that a fragment
-makes, the moments of its rows alone; the owner of the whole merges them, in any order
-(``actors.running_filters``). Chan, Golub & LeVeque 1979, "Updating Formulae and a Pairwise Algorithm for Computing Sample
-Variances" (in The American Statistician 1983), eq. 2.1. All in float64: a sum of squares in float32 loses the variance beside
-a large mean.
+The statistics are counts, means and sums of squared deviations (``Moments``). Workers send *increments*, the moments of the
+rows of one fragment; ``actors.running_filters`` merges them, in any order. Chan, Golub & LeVeque 1979, "Updating Formulae and
+a Pairwise Algorithm for Computing Sample Variances" (in The American Statistician 1983), eq. 2.1. All in float64: in float32
+a sum of squares loses the variance if the mean is large.
 
 Sources: RLlib's MeanStdFilter (1.0.1); Engstrom et al. 2020, "Implementation Matters in Deep Policy Gradients" (arXiv
 2005.12729), reward scaling and observation clipping. Deviations from RLlib:
-- A number that has never varied stays in its own units (only centred) instead of being divided by 1e-8: the legs of a lander
-  that has not landed yet would enter with 1e8 at their first touch.
-- What comes out is clipped to ±10 deviations, as in baselines and stable-baselines3; RLlib never clips.
+- An element that has never varied is only centred instead of also being divided by 1e-8: the leg contacts of a lander
+  that has not landed yet would enter with 1e8 at the first contact.
+- The result is clipped to ±10 standard deviations, as in baselines and stable-baselines3; RLlib does not clip.
 - The variance is that of all rows (divided by n), RLlib's by n - 1.
 """
 

@@ -1,13 +1,12 @@
-"""A policy that acts in NumPy from a PolicySpec and its weights: what workers, the tester and the commands run.
+"""A policy in NumPy, from a PolicySpec and its weights: used by workers, the tester and the commands.
 
-Of a custom model that has no NumPy of its own the features come from a session (``policies.custom_models_tf``), the
-rest from here.
+The features of a custom model without a NumPy forward pass are computed in a session (``policies.custom_models_tf``).
 
 ``act(obs, state, rng, explore) → action, state, columns``; ``state`` is ``()`` for feed-forward nets, arrays [N, …] of the
-shapes ``spec.state`` for recurrent ones, 0 where an episode begins; ``columns``
-holds what learning needs from the moment of acting: log-probabilities ("logp") of policies that are ``scored``.
+shapes ``spec.state`` for recurrent ones, 0 at the start of an episode; ``columns``
+holds data recorded for learning: log-probabilities ("logp") if the policy is ``scored``.
 
-Where the spec has a mask, every choice, random ones too, is among what each observation allows.
+If the spec has a mask, all actions, including random ones, are among those that the observation allows.
 """
 
 from __future__ import annotations
@@ -42,7 +41,7 @@ _COUNTS = {
 
 
 class NumpyPolicy:
-    """Acts with the first net of ``spec``; ``set_weights`` swaps the weights between two actions."""
+    """Acts with the first net of ``spec``; ``set_weights`` replaces the weights between two actions."""
 
     def __init__(self, spec: PolicySpec, weights: Weights | None = None) -> None:
         """``spec``: PolicySpec; ``weights``: {name: float32 array} or None, to be set before the first greedy action."""

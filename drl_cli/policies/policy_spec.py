@@ -1,7 +1,7 @@
-"""A policy as plain data: its nets, its distribution, its observations and actions.
+"""A policy as plain data: its networks, its distribution, its observations and actions.
 
-A spec is built without TensorFlow, goes into the checkpoint's manifest, is enough to play, and is what workers get.
-Used by the algorithms (which make specs), the workers, the tester, rollout and evaluate (which run them) and the
+A spec is built without TensorFlow, stored in the checkpoint's manifest, sent to workers, and sufficient for playing.
+Used by the algorithms (which create specs), the workers, the tester, rollout and evaluate (which run them) and the
 checkpoint (which stores ``to_dict``; ``policies.policy_from_manifest`` reads it back).
 """
 
@@ -94,19 +94,20 @@ class ValueSpec:
 class PolicySpec:
     """Everything needed to act: the nets, the distribution over the first one's heads, observations and actions.
 
-    ``nets[0]`` acts; further nets judge (a worker's first priorities). ``obs_shape`` is the shape of one observation, of one
-    frame where ``frames`` of them are stacked along the last axis; ``state`` the shapes of the recurrent state, ``()`` for
-    feed-forward nets; ``value`` says what the heads of a "q" distribution hold.
+    ``nets[0]`` is the acting network; further nets are critics (for a worker's initial priorities, or the state value).
+    ``obs_shape`` is the shape of one observation, or of one frame if ``frames`` of them are stacked along the last axis;
+    ``state`` the shapes of the recurrent state, ``()`` for feed-forward nets; ``value`` describes the heads of a "q"
+    distribution.
 
     ``scored``: acting records the log-probability of each action, and a net has a head "value": the acting one where both
     are shared, else the second. ``mask``: (start, n) where n numbers of the observation from ``start`` on say which of n
-    Discrete actions are allowed (above ½), ``()`` where all are. ``filter``: observations are normalised before a net sees
-    them, but for the mask; ``scaled``: rewards that are learnt from are put on a common scale (``policies.filters``).
-    ``team``: the acting net sees one agent's part of the observation and acts for it; actions are those of all agents. With
-    as many copies as agents each has weights of its own. A recurrent state is [A, …] then, and a net with a head "value" beside
+    Discrete actions are allowed (above ½), ``()`` if all are. ``filter``: observations, except for the mask, are normalised
+    before they enter a network; ``scaled``: training rewards are scaled (``policies.filters``).
+    ``team``: the acting net sees one agent's part of the observation and acts for it; actions are those of all agents. With as
+    many copies as agents each has weights of its own. A recurrent state is [A, …] then, and a net with a head "value" beside
     the acting one sees the state before the agent's part.
-    ``previous``: beside each observation a recurrent net sees the action before it (one-hot, or within ±1; zeros at an
-    episode's start) and its reward, which are the last part of ``state``.
+    ``previous``: a recurrent net also receives the previous action (one-hot, or within ±1; zeros at the
+    start of an episode) and its reward, which are the last part of ``state``.
     """
 
     nets: tuple[NetSpec, ...]

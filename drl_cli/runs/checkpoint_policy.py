@@ -228,9 +228,10 @@ class CheckpointPolicy:
         return path
 
     def _tidy(self, newest: Path) -> None:
-        """Drop the replays of all but the newest whole checkpoint, and prune."""
+        """Drop the replays of all but the newest checkpoint that has one, and prune."""
+        has_one = any(newest.glob("replay-*.safetensors"))
         for _, path in retention.numbers(self._folder.path):
-            if path != newest and any(path.glob("replay-*.safetensors")):
+            if has_one and path != newest and any(path.glob("replay-*.safetensors")):
                 self._quietly(lambda path=path: retention.drop_replay(path))
         keep, spared = self._settings.keep, [*self._protected, newest]
         if keep is not None:

@@ -7,6 +7,7 @@ drive the same object; fault tests hand it a cluster of their own.
 
 from __future__ import annotations
 
+import contextlib
 import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -28,7 +29,7 @@ from drl_cli.runtime.loop_kinds import Loop
 from drl_cli.runtime.loops.replay import ReplayLoop
 from drl_cli.runtime.pool import Standing
 from drl_cli.runtime.progress import Progress
-from drl_cli.runtime.run_clock import REST_S, Deadline, RunClock, reached
+from drl_cli.runtime.run_clock import REST_S, SAVE_S, Deadline, RunClock, reached
 from drl_cli.runtime.run_restore import Restore
 from drl_cli.runtime.run_state import Counters, RunMoment, RunState, StatesAtHand
 
@@ -85,7 +86,6 @@ class Driver:
         self.hooks = callbacks.make(config)  # the driver's object of callbacks, None without any
         self._has_started = False
         self.is_overdue = False  # it had to end before all came to rest: only states at hand are saved
-        self.is_writing = False  # a checkpoint
         self._saving_s = 0.0  # in which everything stood still
 
     # -- life ---------------------------------------------------------------------------------------------------
@@ -287,11 +287,8 @@ class Driver:
         saved = self._saved
         if saved is not None and saved[:2] == (run_folder, self.iteration) and saved.path.exists():
             return saved.path
-        began, self.is_writing = time.monotonic(), True
-        try:
-            path = self._save(run_folder)
-        finally:
-            self.is_writing = False
+        began = time.monotonic()
+        path = self._save(run_folder)
         self._saving_s += time.monotonic() - began
         self._saved = _Saved(run_folder, self.iteration, path)
         return path
@@ -300,9 +297,14 @@ class Driver:
         if not self.is_overdue:
             try:
                 self.loop.quiesce()
-                return run_state.save(self.setup, self.parts, run_folder, self.state(), self.scored_result())
             except Overdue:
                 self._is_cut_short()
+            else:
+                with contextlib.suppress(Overdue):
+                    present = (self.state(), self.scored_result())
+                    return run_state.save(self.setup, self.parts, run_folder, *present, self._deadline.check_save)
+                text = f"The replay was not written within {SAVE_S:g} s of the stop: a resumed run fills it anew."
+                events.report("warning", text=text)
         return self.save_at_hand(run_folder)
 
     def save_at_hand(self, run_folder: Path) -> Path:

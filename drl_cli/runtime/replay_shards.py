@@ -10,6 +10,7 @@ more.
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -19,6 +20,8 @@ import numpy as np
 from drl_cli.actors.part_records import UpdateResult
 from drl_cli.contracts import Call, Handle
 from drl_cli.experience.columns import Token
+
+POLL_S = 0.05  # between two looks at whether shards have written their files
 
 
 class Drawn(NamedTuple):
@@ -85,9 +88,19 @@ class Shards:
         """Return the rows in use over all shards."""
         return sum(reference.result() for reference in [handle.call("size") for handle in self.handles])
 
-    def save(self, folder: Path, compress: bool) -> list[dict[str, Any]]:
-        """Let every shard write its file into ``folder``; returns the list of their facts."""
-        return [call.result() for call in [handle.call("save", folder, compress) for handle in self.handles]]
+    def save(self, folder: Path, compress: bool, check: Callable[[], object]) -> list[dict[str, Any]]:
+        """Let every shard write its file into ``folder``; returns the list of their facts.
+
+        ``check`` is called again and again meanwhile; what it raises is raised, and the files are not to be used.
+        """
+        calls = [
+            handle.call("save", folder, compress, *(() if handle.is_remote else (check,))) for handle in self.handles
+        ]
+        for call in calls:
+            while not call.done():
+                check()
+                time.sleep(POLL_S)
+        return [call.result() for call in calls]
 
     def facts(self) -> list[dict[str, Any]]:
         """Return the list of what every shard keeps even where its contents are not kept."""

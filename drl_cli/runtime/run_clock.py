@@ -12,7 +12,8 @@ from typing import Any, NamedTuple
 from drl_cli.errors import Overdue
 from drl_cli.runtime.loop_kinds import Loop
 
-REST_S = 2.5  # for all parts to come to rest, so that saving and closing are over within 5 s
+# From a stop on: for all parts to come to rest, and for the last save, so that all is over within 5 s.
+REST_S, SAVE_S = 2.5, 3.0
 
 
 class Since(NamedTuple):
@@ -71,14 +72,15 @@ class Deadline:
         """``limits``: {field: seconds} of the run's stop rules; ``passed()`` returns how many seconds of each have passed."""
         self._stop_requested, self._limits, self._passed, self._clock = stop_requested, limits, passed, clock
         self._noticed: float | None = None
+        self._asked: float | None = None  # when a stop was first seen to be requested
         self.rest_s = REST_S
 
     def since(self) -> float | None:
         """Return the seconds since the run was seen to have to end, None where it need not."""
-        if not self._stop_requested() and not self._is_out_of_time():
+        is_asked, now = self._is_asked(), self._clock()
+        if not is_asked and not self._is_out_of_time():
             self._noticed = None
             return None
-        now = self._clock()
         self._noticed = now if self._noticed is None else self._noticed
         return now - self._noticed
 
@@ -87,6 +89,18 @@ class Deadline:
         since = self.since()
         if since is not None and since > self.rest_s:
             raise Overdue("The run has to end, and what goes on takes too long.")
+
+    def check_save(self) -> None:
+        """Raise Overdue when a stop was requested ``SAVE_S`` ago; after a stop rule a save may take the time it needs."""
+        if self._is_asked() and self._asked is not None and self._clock() - self._asked > SAVE_S:
+            raise Overdue("The run has to end, and its checkpoint takes too long to write.")
+
+    def _is_asked(self) -> bool:
+        if not self._stop_requested():
+            self._asked = None
+        elif self._asked is None:
+            self._asked = self._clock()
+        return self._asked is not None
 
     def _is_out_of_time(self) -> bool:
         if not self._limits:

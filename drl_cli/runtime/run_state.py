@@ -57,20 +57,28 @@ class RunState(_Driven, total=False):
     callbacks: Any  # what the driver's object of callbacks keeps
 
 
-def save(setup: RunSetup, parts: Parts, run_folder: Path, state: RunState, scored: dict[str, Any] | None) -> Path:
+def save(
+    setup: RunSetup,
+    parts: Parts,
+    run_folder: Path,
+    state: RunState,
+    scored: dict[str, Any] | None,
+    check: Callable[[], object],
+) -> Path:
     """Write a checkpoint of a run whose loop is at rest; returns its path. OSError when the disk refuses.
 
-    ``state``: of the driver; ``scored``: the newest evaluation.
+    ``state``: of the driver; ``scored``: the newest evaluation. ``check`` is called again and again; what it raises ends the
+    save, of which nothing is left.
     """
     config, replay = setup.config, parts.replay
-    with checkpoints.Writer(run_folder, state["counters"]["training_iteration"]) as writer:
+    with checkpoints.Writer(run_folder, state["counters"]["training_iteration"], check) as writer:
         arrays = parts.learner.call("state").result()
         checkpoints.write_arrays(writer.folder / "weights.safetensors", arrays)
         workers = {index: handle.call("state") for index, handle in parts.pool.placed().items()}
         if replay is None:
             shards = None
         elif isinstance(config, BufferKeys) and config.store_buffer_in_checkpoints:
-            shards = replay.save(writer.folder, config.checkpoint_compress)
+            shards = replay.save(writer.folder, config.checkpoint_compress, check)
         else:
             shards = replay.facts()
         facts, stored = {}, {}

@@ -1,12 +1,11 @@
 """An on-policy algorithm's graph in a session of its own, for tests: ``machine(row, keys).learn(batch)``."""
 
 import numpy as np
-from machine import SCOPE, discrete_spaces, spaces
+from machine import SCOPE, Shared, discrete_spaces, spaces
 
 from drl_cli.algorithms import table
 from drl_cli.extras import load
 from drl_cli.tf1.tensorflow import function, tf
-from drl_cli.tf1.weights import Weights
 
 OBS, ACTIONS = 3, 2
 SMALL = {"fcnet_hiddens": (4,), "fcnet_activation": "tanh"}
@@ -32,10 +31,13 @@ def spaces_for(kind):
     return made
 
 
-class BatchMachine:
+class BatchMachine(Shared):
     """The graph of ``row`` for ``made`` over batches of ``shape`` (E, T, M); ``kind``: of actions, or spaces."""
 
     def __init__(self, row, made, kind="Box", shape=(3, 4, 6), seed=5):
+        super().__init__(row, made, kind, shape, seed)
+
+    def _build(self, row, made, kind, shape, seed):
         row = table.find(row)
         nets = load(row.nets)
         self.config, self.shape = made, shape
@@ -56,16 +58,7 @@ class BatchMachine:
             xla = made.xla and self.graph.in_one_place
             self._learnt = function(learn, jit_compile=True if xla else None, autograph=False)(self._batch, self._rates)
             options = tf.ConfigProto(device_count={"CPU": 2}, allow_soft_placement=False)
-            self.session = tf.Session(graph=graph, config=options)
-            self.session.run(tf.variables_initializer(list(self.graph.variables.values())))
-            named = {variable.op.name: variable for variable in self.graph.variables.values()}
-            self._weights = Weights(self.session, named, with_ray=False)
-
-    def __enter__(self):
-        return self
-
-    def __exit__(self, *_):
-        self.session.close()
+            self._start(graph, options)
 
     def lead(self, of):
         """Return the leading axes of a column of the kind ``of``."""

@@ -1,4 +1,10 @@
-"""An algorithm's graph in a session of its own, for tests: ``Machine(config, spaces).run(block, count)``."""
+"""An algorithm's graph in a session of its own, for tests: ``Machine(config, spaces).run(block, count)``.
+
+Tracing the graph of an update takes longer than most tests of it: a machine that a test is done with goes to the next test
+that asks for an equal one, with its first values in all variables.
+"""
+
+import collections
 
 import numpy as np
 
@@ -40,13 +46,48 @@ def config(**keys):
     return SACConfig(**(defaults | {"optimization": Optimization(**RATES)} | keys))
 
 
-class Machine:
+KEPT = 32  # machines that wait for a test; the one that has waited longest is closed
+_waiting = collections.OrderedDict()
+
+
+class Shared:
+    """A graph in a session, made by ``_build``, that ``__exit__`` leaves to the next test that asks for an equal one."""
+
+    def __init__(self, *of_what):
+        self._of_what = repr((type(self), of_what))
+        known = _waiting.pop(self._of_what, None)
+        if known is None:
+            self._build(*of_what)
+        else:
+            vars(self).update(known)
+        self.session.run(self._first_values)
+
+    def _start(self, graph, options=None):
+        """Open the session on ``graph``, which is whole, with the variables of ``self.graph``."""
+        self._first_values = tf.variables_initializer(list(self.graph.variables.values()))
+        self.session = tf.Session(graph=graph, config=options)
+        named = {variable.op.name: variable for variable in self.graph.variables.values()}
+        self._weights = Weights(self.session, named, with_ray=False)
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        _waiting[self._of_what] = vars(self)
+        if len(_waiting) > KEPT:
+            _waiting.popitem(last=False)[1]["session"].close()
+
+
+class Machine(Shared):
     """The graph for ``config`` over observations and actions of the given sizes; ``seed`` draws weights and noise.
 
     ``modules``: (nets, graph) of the algorithm; ``rates``: learning rates of a ``run`` by the keys of the graph's ``rates``.
     """
 
     def __init__(self, made, of_spaces, seed=5, xla=False, modules=(sac, sac_graph), rates=None):
+        super().__init__(made, of_spaces, seed, xla, modules, rates)
+
+    def _build(self, made, of_spaces, seed, xla, modules, rates):
         nets, graph_module = modules
         self.config, self.spec = made, nets.policy_spec(made, of_spaces)
         self.initial = nets.initial_weights(made, self.spec, seed)
@@ -54,16 +95,7 @@ class Machine:
         with tf.Graph().as_default() as graph:
             self.graph = graph_module.build(made, self.spec, self.initial, seed, SCOPE)
             self.loop = repeated(self.graph, made.updates_per_call, made.train_batch_size, xla)
-            self.session = tf.Session(graph=graph)
-            self.session.run(tf.variables_initializer(list(self.graph.variables.values())))
-            named = {variable.op.name: variable for variable in self.graph.variables.values()}
-            self._weights = Weights(self.session, named, with_ray=False)
-
-    def __enter__(self):
-        return self
-
-    def __exit__(self, *_):
-        self.session.close()
+            self._start(graph)
 
     def run(self, block, count, **rates):
         """Make ``count`` updates; returns the fetches. ``rates``: other learning rates by the last part of their names."""

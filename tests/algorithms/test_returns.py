@@ -51,7 +51,11 @@ def linear(row):
     return keys
 
 
-@pytest.mark.parametrize(("name", "kind", "n_step", "more"), KINDS)
+@pytest.mark.parametrize(
+    ("name", "kind", "n_step", "more"),
+    KINDS,
+    ids=lambda value: ("-".join(value) or "plain") if isinstance(value, dict) else None,
+)
 def test_every_critic_learns_what_an_endless_world_and_an_ending_one_are_worth(name, kind, n_step, more):
     row = table.find(name)
     keys = {"gamma": 0.9, "n_step": n_step, "horizon": 5, "rollout_fragment_length": 7, "train_batch_size": 32}

@@ -17,7 +17,6 @@ from drl_cli.extras import load
 from drl_cli.policies.numpy_policy import NumpyPolicy
 from drl_cli.runtime.cluster import LocalHandle
 from drl_cli.tf1.tensorflow import function, tf
-from drl_cli.tf1.weights import Weights
 
 ROWS = [row for row in table.built_in() if row.postprocess == "trajectory" and not row.team]
 WORKER = {"num_envs_per_worker": 3, "rollout_fragment_length": 6, "horizon": 4}
@@ -100,7 +99,7 @@ def machine_of(case, played, seed=5):
 class GradientMachine(batch_machine.BatchMachine):
     """A3C's learner, and what computes gradients for it in a worker: NumPy where it can, else a graph."""
 
-    def __init__(self, row, made, spaces, shape, seed):
+    def _build(self, row, made, spaces, shape, seed):
         nets = load(table.find(row).nets)
         self.config, self.shape = made, shape
         self.spec = nets.policy_spec(made, spaces)
@@ -111,10 +110,7 @@ class GradientMachine(batch_machine.BatchMachine):
             self._given = {name: tf.placeholder(tf.float32, size) for name, size in self.graph.trained.items()}
             self._rate = tf.placeholder(tf.float32, [])
             self._step = function(self.graph.apply, autograph=False)(self._given, {"lr": self._rate})
-            self.session = tf.Session(graph=graph)
-            self.session.run(tf.variables_initializer(list(self.graph.variables.values())))
-            named = {variable.op.name: variable for variable in self.graph.variables.values()}
-            self._weights = Weights(self.session, named, with_ray=False)
+            self._start(graph)
 
     def gradients(self, batch):
         """Return ({name: gradient}, {name: statistic}) of the present weights."""

@@ -1,14 +1,13 @@
 """TRPO's graph in a session of its own, batches of trajectories for it, and its update in float64 as the papers write it."""
 
 import numpy as np
-from machine import SCOPE
+from machine import SCOPE, Shared
 from slow import affine, differences, hidden
 
 from drl_cli.algorithms import actor_critic_nets, trpo_graph
 from drl_cli.algorithms.trpo import TRPOConfig
 from drl_cli.tf1.epochs import Plan, orders
 from drl_cli.tf1.tensorflow import function, tf
-from drl_cli.tf1.weights import Weights
 
 OBS, ACTION, SEED = 2, 2, 5
 STREAMS, STEPS, ENDS = 3, 6, 6
@@ -36,10 +35,13 @@ def spaces(action=None):
     return {"obs": {"kind": "Box", "shape": [OBS], "dtype": "float32"}, "action": action or BOX}
 
 
-class Machine:
+class Machine(Shared):
     """The graph for ``made`` (TRPOConfig); weights are drawn wide, so that heads say something."""
 
     def __init__(self, made, of_spaces=None):
+        super().__init__(made, of_spaces)
+
+    def _build(self, made, of_spaces):
         self.spec, self._max_kl = actor_critic_nets.policy_spec(made, of_spaces or spaces()), made.max_kl
         rng = np.random.default_rng(SEED)
         initial = {
@@ -60,16 +62,7 @@ class Machine:
                 autograph=False,
             )
             self._fetches = learn(self._batch, self._rates)
-            self.session = tf.Session(graph=graph)
-            self.session.run(tf.variables_initializer(list(self.graph.variables.values())))
-            named = {variable.op.name: variable for variable in self.graph.variables.values()}
-            self._weights = Weights(self.session, named, with_ray=False)
-
-    def __enter__(self):
-        return self
-
-    def __exit__(self, *_):
-        self.session.close()
+            self._start(graph)
 
     def learn(self, batch, lr=LR, entropy_coeff=0.0):
         """Learn once; returns (stats, updates, finite)."""

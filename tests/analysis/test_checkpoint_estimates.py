@@ -145,7 +145,7 @@ NONE = {"per_step": {"mean": None}, "per_episode": {"mean": None}}
         ({"effective_sample_size": 0.0, "wis": NONE}, ["this policy has probability 0 for every recorded episode"]),
         ({"is": NONE}, ["the ordinary estimate (IS) overflows"]),
         ({"incomplete": 11}, ["11 more episodes are incomplete"]),
-        ({"without_logp": 1}, ["1 episodes without probabilities"]),
+        ({"without_logp": 1}, ["1 episodes without action probabilities"]),
     ],
 )
 def test_doubts_say_what_speaks_against_the_numbers(changed, words):

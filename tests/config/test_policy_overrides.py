@@ -5,7 +5,7 @@ import pytest
 from drl_cli.algorithms import table
 from drl_cli.config import policy_overrides
 from drl_cli.config.key_description import fields_of
-from drl_cli.config.origins import Where
+from drl_cli.config.origins import Layers, Where
 from drl_cli.config.parse import read
 from drl_cli.extras import load
 
@@ -98,3 +98,14 @@ def test_every_key_that_is_named_is_there(row):
     schemas = [set(fields_of(load(one.config))) for one in SEVERAL]
     known = set().union(*schemas)
     assert set(policy_overrides.OWN) <= set(fields_of(load(row.config))) | known
+
+
+def test_place_of_a_policys_key_is_that_of_the_block_it_was_given_in():
+    layers = Layers({}, Where("my.yaml"))
+    layers.add({"multiagent": {"policies": {"good": {"lr": 0.1}}}}, Where("--config"), ("config",))
+    inside = layers.where.inside("config").inside("multiagent", "policies", "good")
+    assert inside.place(("lr",)) == "--config"
+    assert Where("my.yaml", {("a",): 3}).inside("a", "b").place(("c",)) == "my.yaml:3"
+    assert (
+        Where("my.yaml", {("a",): 3, ("a", "b"): 4, ("a", "b", "c"): 5}).inside("a", "b").place(("c",)) == "my.yaml:5"
+    )

@@ -54,7 +54,7 @@ def test_creator_of_one_mapping_gets_env_config_as_rllib_hands_it_over(creator):
 
 def test_creator_without_arguments_is_called_without():
     register_env("told", lambda: Told(3))
-    with pytest.raises(EnvError, match="env_config.length: told has no such argument. Omit it."):
+    with pytest.raises(EnvError, match="env_config.length: told takes no such argument. Leave it out."):
         made("told", {"length": 4})
 
 
@@ -86,8 +86,8 @@ def test_same_name_again_replaces_the_creator_without_a_warning(recwarn):
 @pytest.mark.parametrize(
     ("name", "creator", "spec", "text"),
     [
-        ("CartPole-v1", Told, {}, "CartPole-v1 is the name of another environment"),
-        ("drl/StatelessCartPole-v1", Told, {}, "is the name of another environment"),
+        ("CartPole-v1", Told, {}, "CartPole-v1 is already the name of another environment"),
+        ("drl/StatelessCartPole-v1", Told, {}, "is already the name of another environment"),
         ("a:told", Told, {}, "'a:told' is no name for an environment"),
         ("", Told, {}, "'' is no name for an environment"),
         (7, Told, {}, "'7' is no name for an environment"),

@@ -56,6 +56,12 @@ def test_state_of_equal_rows_is_equal_and_comes_back():
     assert np.array_equal(whole[np.arange(12)], _frames(12)) and whole[np.array([15])].max() == 0
 
 
+def test_rows_without_a_byte_come_back():
+    rows = PackedRows(2, (0,), "float32")
+    other = PackedRows.from_state(rows.state(2), 2, (0,), "float32")
+    assert other[np.arange(2)].shape == (2, 0)
+
+
 def test_no_rows_have_a_state_too():
     state = PackedRows(4, (2,), np.float32).state(0)
     assert {name: (array.shape, array.dtype.name) for name, array in state.items()} == {

@@ -114,3 +114,10 @@ def test_steps_are_drawn_uniformly():
     batch = held.draw(50_000, None, None, np.random.default_rng(0))
     _, counts = np.unique(batch["obs"], return_counts=True)
     assert len(counts) == 100 and counts.min() > 400 and counts.max() < 600
+
+
+def test_bytes_are_those_of_the_ring_and_of_the_sums():
+    held, worker = WholeReturns(Ring(10, (1,), (1,)), GAMMA), Worker(5, 1, end=0.0)
+    held.add(0, worker.fragment(2))
+    # observation, action, reward, link: 4 each, flags 1; sum, discount, last row, place: 4 each, known 1
+    assert (held.nbytes(), held.reserved()) == (2 * 34, 10 * 34)

@@ -113,9 +113,10 @@ def test_estimates_are_those_on_paper(seed, gamma):
         np.testing.assert_allclose(got, values, rtol=1e-9)
 
 
-def test_blocks_of_steps_change_nothing(monkeypatch):
+@pytest.mark.parametrize("numbers", [7 * 2, 1])
+def test_blocks_of_steps_change_nothing(monkeypatch, numbers):
     whole = estimate(_random(4), 0.9)
-    monkeypatch.setattr(off_policy_estimates, "BLOCK", 7 * 2)
+    monkeypatch.setattr(off_policy_estimates, "BLOCK", numbers)
     assert estimate(_random(4), 0.9) == {**whole, "wis": _close(whole["wis"])}
 
 
@@ -157,6 +158,15 @@ def test_intervals_are_percentiles_over_drawn_episodes():
         [values[rows].mean(axis=1) for rows in confidence.resamples(5, off_policy_estimates.RESAMPLES)]
     )
     assert (found["low"], found["high"]) == pytest.approx(tuple(np.percentile(means, [2.5, 97.5])))
+
+
+@pytest.mark.parametrize(("most_work", "number"), [(10**9, 2000), (2 * 3 * 300, 300), (2 * 3 * 30, 200)])
+def test_very_much_data_is_drawn_less_often_and_200_times_at_least(monkeypatch, most_work, number):
+    asked, resamples = [], confidence.resamples
+    monkeypatch.setattr(off_policy_estimates, "MOST_WORK", most_work)
+    monkeypatch.setattr(confidence, "resamples", lambda *given: asked.append(given) or resamples(*given))
+    estimate([RecordedEpisode(np.ones(steps), np.zeros(steps), np.zeros(steps)) for steps in (2, 3)], 1.0)
+    assert asked == [(2, number)]
 
 
 def test_interval_of_a_weighted_estimate_holds_the_true_value_about_as_often_as_it_says():
@@ -219,8 +229,8 @@ def test_episodes_that_the_target_never_plays_count_for_nothing():
     [
         ([], "no episodes"),
         ([RecordedEpisode(np.ones(0), np.zeros(0), np.zeros(0))], "empty ones"),
-        ([RecordedEpisode(np.ones(1), np.array([-np.inf]), np.zeros(1))], "no numbers"),
-        ([RecordedEpisode(np.ones(1), np.zeros(1), np.array([np.nan]))], "no numbers"),
+        ([RecordedEpisode(np.ones(1), np.array([-np.inf]), np.zeros(1))], "not numbers"),
+        ([RecordedEpisode(np.ones(1), np.zeros(1), np.array([np.nan]))], "not numbers"),
     ],
 )
 def test_what_nothing_can_be_estimated_from_is_refused(episodes, words):

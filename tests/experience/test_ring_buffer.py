@@ -137,6 +137,15 @@ def test_a_lost_worker_has_its_streams_ended_and_no_other_one():
     assert ring.workers() == [1] and len(ring) == 22
 
 
+def test_head_that_its_own_end_row_would_overwrite_is_not_ended():
+    oldest, other = Worker(1, 1, end=0.0), Worker(2, 1, end=0.0)
+    ring = Ring(3, (1,), (1,))
+    ring.add(0, oldest.fragment(1))
+    ring.add(1, other.fragment(2))
+    ring.cut(0)  # its head is row 0, and so would the row after it be
+    assert (ring.written, ring.link.tolist(), ring.workers()) == (3, [-1, 2, -1], [1])
+
+
 def _wander(seed, capacity, fragments, n_step, check):
     """Workers of two environments send fragments in random order, with random lengths, ends, cuts and losses."""
     rng = np.random.default_rng(seed)

@@ -79,11 +79,17 @@ def test_a_number_without_mass_is_not_found_however_points_are_rounded():
     tree = _tree(masses)
     borders = np.concatenate([np.cumsum(masses), [tree.total]])
     points = np.concatenate([borders, np.nextafter(borders, 1e9), np.nextafter(borders, 0.0)])
-    assert (masses[tree.find(np.minimum(points, tree.total))] > 0.0).all()
+    points = np.minimum(points, tree.total)
+    found = tree.find(points)
+    assert (masses[found] > 0.0).all()
+    ends = np.cumsum(masses)[found]
+    assert (ends - masses[found] - 1e-12 <= points).all() and (points <= ends + 1e-12).all()
 
 
 def test_a_point_that_was_rounded_up_to_the_total_finds_the_last_number_with_mass():
-    assert _tree([0.0, 1.0, 2.0, 0.0, 0.0]).find([3.0, 0.0, 1.0]).tolist() == [2, 1, 2]
+    for unit in (1.0, 0.125):
+        tree = _tree([0.0, unit, 2.0 * unit, 0.0, 0.0])
+        assert tree.find([3.0 * unit, 0.0, unit]).tolist() == [2, 1, 2]
 
 
 def test_each_batch_has_one_number_of_every_part_of_the_mass():

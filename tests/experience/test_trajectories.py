@@ -191,6 +191,12 @@ def test_sequences_have_their_states_and_episodes_their_beginnings():
     assert batch["trace"][0].tolist() == [1, 1, 0, 1, 1, 0, 0, 0]  # nothing flows back from padding
 
 
+def test_stepwise_states_are_kept_for_every_step_and_the_others_for_every_sequence():
+    batch = join([fragment({(2, 0): "truncated"}, states=2)], GAMMA, 3, stepwise=["state_1"])
+    assert batch["state_0"][..., 0].tolist() == [[0, 3], [100, 103]]
+    assert batch["state_1"][..., 0].tolist() == [[1, 2, 3, 4, 5, 6], [101, 102, 103, 104, 105, 106]]
+
+
 def test_whole_episodes_lie_end_to_end_each_at_the_start_of_a_sequence():
     ends = {(2, 0): "terminated", (4, 1): "truncated", (0, 2): "terminated"}
     parts = [fragment(ends, 5, 3, first=1000 * i, lengths=[3, 5, 1], states=1) for i in range(1, 7)]

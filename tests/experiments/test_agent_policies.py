@@ -1,4 +1,4 @@
-"""Which policies several agents have: by patterns, by names, by kinds of spaces, or chosen by a function; and all that is refused."""
+"""Which policies several agents have: by patterns, by names, by kinds of spaces, or chosen by a function; what is refused."""
 
 import pytest
 

@@ -113,6 +113,12 @@ def test_periodic_checkpoints_keep_only_the_newest_replay(tmp_path):
     assert left(outcome.run_folder) == {2: False, 4: False, 5: True}
 
 
+def test_last_checkpoint_without_a_replay_leaves_the_one_before_its_own(tmp_path):
+    made = trainer({3: {"replay": False}})  # a stop gave it no time
+    outcome = drive(Spec(tmp_path, checkpoint_freq=2, stop={"training_iteration": 3}), made)
+    assert left(outcome.run_folder) == {2: True, 3: False}
+
+
 def test_final_that_was_just_saved_is_not_saved_again(tmp_path, heard):
     made = trainer()
     drive(Spec(tmp_path, checkpoint_freq=1, stop={"training_iteration": 2}), made)

@@ -35,7 +35,7 @@ def test_check_spares_a_run_outside_of_the_results(tmp_path):
 
 def test_check_spares_the_folder_of_results_itself(tmp_path):
     path = write_run(tmp_path, 1)
-    assert "lies outside" in remove.check(run_summary.read(path), [path])
+    assert "is outside" in remove.check(run_summary.read(path), [path])
 
 
 def test_check_sees_through_a_link_in_the_path(tmp_path):
@@ -43,7 +43,7 @@ def test_check_sees_through_a_link_in_the_path(tmp_path):
     (tmp_path / "ours").mkdir()
     (tmp_path / "ours" / "default").symlink_to(tmp_path / "theirs" / "default")
     (linked,) = (tmp_path / "ours" / "default").iterdir()
-    assert "lies outside" in remove.check(run_summary.read(linked), [tmp_path / "ours"])
+    assert "is outside" in remove.check(run_summary.read(linked), [tmp_path / "ours"])
 
 
 def test_a_running_run_is_never_removed(tmp_path):

@@ -50,7 +50,7 @@ def told():
     stop()
 
 
-FORGETS = "a reset of {} with a seed forgets all that was before"
+FORGETS = "a reset of {} with a seed clears all earlier state"
 
 
 @pytest.mark.parametrize(
@@ -60,6 +60,7 @@ FORGETS = "a reset of {} with a seed forgets all that was before"
         ("LunarLanderContinuous-v3", False, FORGETS),
         ("BipedalWalker-v3", True, "every episode has a new {}"),
     ],
+    ids=["pendulum", "lander", "walker"],
 )
 def test_inline_run_interrupted_after_three_iterations_equals_the_whole_run(run, tmp_path, told, env_id, fresh, why):
     config = small_config(fresh_envs=fresh)

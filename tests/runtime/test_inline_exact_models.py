@@ -85,9 +85,7 @@ def arrays_of(trainer):
     return dict(trainer.parts.learner.call("state").result())
 
 
-@pytest.mark.parametrize(
-    ("name", "env_id", "model", "keys"), CASES, ids=[f"{c[0]}-{c[1]}-{n}" for n, c in enumerate(CASES)]
-)
+@pytest.mark.parametrize(("name", "env_id", "model", "keys"), CASES, ids=["-".join((c[0], c[1], *c[3])) for c in CASES])
 def test_row_learns_with_a_custom_model_and_resumes_exactly(start, tmp_path, name, env_id, model, keys):
     whole = start(name, env_id, model, keys)
     first = load(whole.row.nets).initial_weights(whole.config, whole.setup.spec, 7)

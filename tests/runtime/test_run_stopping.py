@@ -10,6 +10,7 @@ from runtime_runs import small_config
 
 from drl_cli import checkpoints
 from drl_cli.errors import Overdue
+from drl_cli.runtime import run_clock
 
 pytestmark = pytest.mark.process
 
@@ -69,13 +70,20 @@ def test_stop_ends_an_evaluation_whose_episodes_never_end(run, asked, reports, m
     assert result["time_this_iter_s"] < 60
 
 
-def test_seconds_of_a_stop_rule_end_an_evaluation_in_its_middle(run, asked):
-    config = {"evaluation_interval": 1, **ENDLESS_EVALUATION}
-    trainer = run(ENDLESS, small_config(horizon=50, **config), options={"limits": {"time_total_s": 25.0}})
-    began = time.monotonic()
-    while trainer.train()["time_total_s"] < 25.0:
-        continue
-    assert time.monotonic() - began < 25.0 + 5.0
+def test_seconds_of_a_stop_rule_end_an_evaluation_in_its_middle(run, monkeypatch):
+    config, limits = {"evaluation_interval": 1, **ENDLESS_EVALUATION}, {"time_total_s": 1e9}
+    trainer = run(ENDLESS, small_config(horizon=50, **config), options={"limits": limits})
+    score = trainer.scoring.begin
+
+    def begin(snapshot):
+        limits["time_total_s"] = trainer.clock.passed()["time_total_s"] + 1.0
+        return score(snapshot)
+
+    monkeypatch.setattr(trainer.scoring, "begin", begin)
+    while limits["time_total_s"] == 1e9:
+        result = trainer.train()
+    assert result["evaluation"] == {}
+    assert limits["time_total_s"] <= result["time_total_s"] < limits["time_total_s"] + 5.0
 
 
 @pytest.mark.parametrize("rule", [{"timesteps_total": 450}, {"episodes_total": 3}, {"episode_reward_mean": -1e9}])
@@ -126,6 +134,37 @@ def test_stop_during_a_slow_update_saves_the_state_before_it(run, asked, tmp_pat
     with pytest.raises(Overdue, match="not saved: the learner is busy"):
         trainer.clock.iteration += 1
         trainer.save(tmp_path)
+
+
+@pytest.fixture
+def slow_disk(monkeypatch):
+    """Writing a replay takes for ever, in small pieces."""
+
+    def written(path, arrays, compress=False, check=lambda: None, write=checkpoints.write_arrays):
+        write(path, arrays, compress, check)
+        until = time.monotonic() + (60 if path.name.startswith("replay") else 0)
+        while time.monotonic() < until:
+            time.sleep(0.01)
+            check()
+
+    monkeypatch.setattr(checkpoints, "write_arrays", written)
+
+
+def test_stop_during_a_slow_save_of_the_replay_leaves_a_checkpoint_without_it(run, asked, tmp_path, reports, slow_disk):
+    trainer = learning(run, asked)
+    at = soon(asked)
+    path = trainer.save(tmp_path)
+    assert 2.0 < time.monotonic() - at < 5.0
+    assert checkpoints.load(path).has("weights") and not list(path.glob("replay*"))
+    assert [one.name for one in tmp_path.iterdir()] == [path.name]
+    assert any("The replay was not written within 3 s" in fields.get("text", "") for _, fields in reports)
+
+
+def test_stop_rule_on_seconds_leaves_a_save_the_time_that_it_needs(run, asked, tmp_path, monkeypatch):
+    monkeypatch.setattr(run_clock, "SAVE_S", -1.0)
+    trainer = learning(run, asked, options={"limits": {"time_total_s": 1e6}})
+    trainer.clock.total_s = 2e6
+    assert list(trainer.save(tmp_path).glob("replay*"))
 
 
 def test_stop_while_nothing_was_learnt_yet_saves_nothing_and_says_so(run, asked, tmp_path):

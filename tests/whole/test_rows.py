@@ -24,6 +24,7 @@ SMALL = {
     "xla": False,
 }
 REPLAYED = {"learning_starts": 100}
+SHORTER = {"model": {"lstm_cell_size": 8, "max_seq_len": 6}}  # of 20 steps
 RECORDED = {"training_intensity": 1, "updates_per_call": 1}
 TRAJECTORIES = {"num_envs_per_worker": 2, "rollout_fragment_length": 10, "train_batch_size": 20}
 PASSES = {"sgd_minibatch_size": 10, "num_sgd_iter": 2, "vf_iterations": 2}  # of the rows that have such keys
@@ -62,7 +63,7 @@ def keys_of(name):
     if row.reads:
         return SMALL | RECORDED
     if row.postprocess != "trajectory":
-        return SMALL | REPLAYED
+        return SMALL | REPLAYED | (SHORTER if name == "R2D2" else {})
     known = load(row.config).model_fields
     return SMALL | TRAJECTORIES | {key: value for key, value in PASSES.items() if key in known}
 
@@ -71,7 +72,11 @@ def typed(name, env, folder, *more):
     return ["train", "--run", name, "--env", env, "--local-dir", str(folder), "--seed", "3", *more]
 
 
-@pytest.mark.parametrize(("name", "kind", "more"), rows())
+@pytest.mark.parametrize(
+    ("name", "kind", "more"),
+    rows(),
+    ids=lambda value: ("-".join(value) or "plain") if isinstance(value, dict) else None,
+)
 def test_row_is_trained_played_scored_and_resumed_by_the_commands(tmp_path, capsys, name, kind, more):
     if table.find(name).reads:
         more = more | {"input": random_set(tmp_path / "recorded" / "a.json", ENVS[kind])}

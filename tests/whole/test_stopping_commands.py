@@ -11,6 +11,8 @@ import time
 import psutil
 import pytest
 
+from drl_cli import cli
+
 pytestmark = pytest.mark.process
 
 DRL = [sys.executable, "-m", "drl_cli"]
@@ -121,15 +123,13 @@ def test_second_ctrl_c_has_the_last_word_and_the_run_is_interrupted(tmp_path):
     assert "interrupted" in listed.stdout and "died" not in listed.stdout
 
 
-def test_greedy_policy_that_never_ends_an_episode_is_scored_and_the_run_stops(tmp_path):
+def test_greedy_policy_that_never_ends_an_episode_is_scored_and_the_run_stops(tmp_path, capsys):
     words = ["--run", "DQN", "--env", "CliffWalking-v1", "-s", "num_workers=0", "-s", "evaluation_interval=1"]
     words += ["-s", "evaluation_max_steps=500", "-s", "learning_starts=500", "--stop", "training_iteration=2"]
-    done = subprocess.run(
-        [*DRL, "train", *words, "--local-dir", str(tmp_path)], capture_output=True, text=True, timeout=120
-    )
-    assert done.returncode == 0, done.stderr
-    assert "episodes of an evaluation were cut after 500 steps" in done.stderr
-    assert "evaluation_max_steps sets after how many" in done.stderr
+    code, said = cli.main(["train", *words, "--local-dir", str(tmp_path)]), capsys.readouterr()
+    assert code == 0, said.err
+    assert "episodes of an evaluation were cut after 500 steps" in said.err
+    assert "evaluation_max_steps sets after how many" in said.err
 
 
 @pytest.mark.ray

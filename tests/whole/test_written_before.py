@@ -2,11 +2,11 @@
 
 import json
 import shutil
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
+
+from drl_cli import cli
 
 pytestmark = pytest.mark.process
 
@@ -29,12 +29,16 @@ def results(tmp_path: Path) -> Path:
     return Path(shutil.copytree(WRITTEN, tmp_path / "results"))
 
 
-def drl(*words: object) -> subprocess.CompletedProcess[str]:
-    """Run ``drl`` in a process of its own and return what it printed; fails unless it ends with 0."""
-    command = [sys.executable, "-m", "drl_cli", *map(str, words)]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=300, check=False)
-    assert done.returncode == 0, done.stderr
-    return done
+@pytest.fixture
+def drl(capsys):
+    """Function (*words) → what ``drl`` printed of them; fails unless it ends with 0."""
+
+    def run(*words: object) -> str:
+        code, said = cli.main([str(word) for word in words]), capsys.readouterr()
+        assert code == 0, said.err
+        return said.out
+
+    return run
 
 
 def the_run(results: Path, experiment: str) -> Path:
@@ -43,26 +47,26 @@ def the_run(results: Path, experiment: str) -> Path:
     return run
 
 
-def test_evaluate_of_checkpoints_written_before_scores_as_it_did(results):
+def test_evaluate_of_checkpoints_written_before_scores_as_it_did(results, drl):
     checkpoints = [the_run(results, name) / f"checkpoint_{number:06d}" for name, number, _ in SCORES]
-    scored = json.loads(drl("evaluate", *checkpoints, "--episodes", 3, "--json").stdout)["checkpoints"]
+    scored = json.loads(drl("evaluate", *checkpoints, "--episodes", 3, "--json"))["checkpoints"]
     for (name, number, rewards), score in zip(SCORES, scored, strict=True):
         assert score["greedy"]["rewards"] == pytest.approx(rewards, rel=1e-3), (name, number)
 
 
-def test_rollout_of_a_run_written_before_plays_its_best(results):
+def test_rollout_of_a_run_written_before_plays_its_best(results, drl):
     played = drl("rollout", the_run(results, "ppo"), "--episodes", 1, "--seed", 10000)
-    assert "reward: 147.0" in played.stdout
+    assert "reward: 147.0" in played
 
 
-def test_runs_lists_runs_and_searches_written_before(results):
-    listed = json.loads(drl("runs", "--local-dir", results, "--json").stdout)
+def test_runs_lists_runs_and_searches_written_before(results, drl):
+    listed = json.loads(drl("runs", "--local-dir", results, "--json"))
     assert {row["algorithm"] for row in listed["runs"]} >= {"ARS", "IMPALA", "PPO", "SAC"}
     assert len(listed["searches"]) == 1
 
 
 @pytest.mark.parametrize(("name", "iteration", "steps"), STEPS)
-def test_resume_of_a_run_written_before_trains_on(results, name, iteration, steps):
+def test_resume_of_a_run_written_before_trains_on(results, drl, name, iteration, steps):
     run = the_run(results, name)
     drl("train", "--resume", run, "--stop", f"training_iteration={iteration + 1}", "-q")
     rows = [json.loads(line) for line in (run / "result.json").read_text().splitlines()]

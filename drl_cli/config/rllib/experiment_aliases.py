@@ -117,7 +117,7 @@ def _fields(section: str, left: dict[str, Any], where: Where, notices: list[str]
         place = where.place((section, field))
         name = _field(str(field))
         if field in NO_FIELDS:
-            notices.append(f"{section}: {field} ({place}) is no field of a result, and never stopped a run.")
+            notices.append(f"{section}: unknown result field {field} ({place}); it never stopped a run.")
         elif name in found or (name != field and name in rules):
             problems.append(f"{section}: {field} ({place}) is another name of {name}, which is given as well.")
         else:

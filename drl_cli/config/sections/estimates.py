@@ -15,7 +15,6 @@ from drl_cli.config.sections.evaluation import EvaluationKeys
 from drl_cli.config.sections.offline import reads
 
 METHODS = ("is", "wis")
-SIMULATION = "simulation"
 _EPISODES = 200
 _CLASSES = {"ImportanceSampling": "is", "WeightedImportanceSampling": "wis"}
 

@@ -13,7 +13,7 @@ import re
 from collections.abc import Mapping
 from typing import Annotated, Any, Literal, TypeVar
 
-from pydantic import AfterValidator, BeforeValidator, Field, ValidationError, model_validator
+from pydantic import AfterValidator, BeforeValidator, Field, ValidationError, field_serializer, model_validator
 from typing_extensions import Self
 
 from drl_cli.config.schema import MisfitError, PlainMapping, Section, Whole, key
@@ -53,6 +53,13 @@ def _overrides(own: Any) -> Any:
     return own
 
 
+def _in_order(value: Any) -> Any:
+    """Let [agent, policy] pairs be a mapping: what was recorded."""
+    if isinstance(value, (list, tuple)) and all(isinstance(pair, (list, tuple)) and len(pair) == 2 for pair in value):
+        return {str(agent): policy for agent, policy in value}
+    return value
+
+
 PolicyId = Annotated[str, AfterValidator(_is_id)]
 Policies = Annotated[dict[PolicyId, PlainMapping], BeforeValidator(_by_id)]
 _Name = Annotated[str, Field(min_length=1, max_length=200)]
@@ -67,7 +74,7 @@ class MultiAgentConfig(Section):
         "all agents whose spaces are equal.",
         allowed=f"a mapping of ids to mappings of keys (or null), or a list of ids; an id has {ID_ALLOWED}",
     )
-    policy_mapping: dict[_Name, PolicyId] = key(
+    policy_mapping: Annotated[dict[_Name, PolicyId], BeforeValidator(_in_order)] = key(
         {},
         "Agent → policy id, the first that matches; * and ? in the name of an agent stand for anything. Empty: a policy acts "
         "for the agent of its name, and a single one for all.",
@@ -111,6 +118,11 @@ class MultiAgentConfig(Section):
         "Which of PettingZoo's forms of the environment is played: parallel (all agents act at once) or aec (in turn). null: "
         "parallel where it is offered and agents do not act in turn.",
     )
+
+    @field_serializer("policy_mapping", when_used="json")
+    def _recorded_in_order(self, mapping: dict[str, str]) -> Any:
+        """Pairs, where a record, whose keys are sorted, would change which pattern matches first."""
+        return mapping if list(mapping) == sorted(mapping) else [list(pair) for pair in mapping.items()]
 
     @model_validator(mode="after")
     def _maps_in_one_way(self) -> Self:

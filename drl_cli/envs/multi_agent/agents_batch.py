@@ -25,7 +25,8 @@ class AgentsBatch:
     def __init__(self, setup: EnvSetup, count: int, key: tuple[int, int], horizon: int | None = None) -> None:
         """``setup``: with ``agents``; ``count``: N; ``key``: (seed, worker index); ``horizon``: env steps of an episode."""
         self._setup, self._horizon, self.count = setup, horizon, count
-        self.notes: list[str] = []  # what broke, taken by the worker
+        self.notes: list[str] = []  # what broke or was filled in, taken by the worker
+        self._said: set[str] = set()  # what was filled in: once is enough
         self.making_s = 0.0  # spent on new objects, the first ones left out; taken by the worker
         self._agents = list(agents_of(setup)["spaces"])
         self._seeds = EpisodeSeeds(setup["id"], key, count)
@@ -66,6 +67,7 @@ class AgentsBatch:
             self.notes.append(self._seeds.failed(index, error, f"step {self.lengths[index]}"))
             return None
         self._seeds.worked((index,))
+        self._pass_on(env.notes)
         for agent, action in actions.items():
             self._who[index].append(self._agents.index(agent))
             self._did[index].append(np.asarray(action))
@@ -82,6 +84,12 @@ class AgentsBatch:
         for agent in step.ended:
             last.pop(agent, None)
         return step
+
+    def _pass_on(self, notes: list[str]) -> None:
+        """Take what an environment filled in."""
+        self.notes += [f"{self._setup['id']}: {note}" for note in notes if note not in self._said]
+        self._said.update(notes)
+        notes.clear()
 
     def living(self, index: int) -> set[str]:
         """Return the agents of environment ``index`` that were observed and have not ended."""

@@ -55,7 +55,7 @@ def kind_of(env_id: str, env_config: Mapping[str, Any]) -> str | None:
     Of PettingZoo's two forms it is "parallel" wherever there is that form. What cannot be seen from a class, an environment of
     a package or of one's own, is made once and closed.
     """
-    bare = env_id.rpartition(":")[2]
+    bare = _registered(env_id)
     if names.is_pettingzoo(bare):
         return names.forms(bare.partition("/")[0])[bare][0]
     try:
@@ -151,6 +151,15 @@ def check(
     return Checked(spaces, env.is_turn_based, state, tuple(env.notes))
 
 
+def _registered(env_id: str) -> str:
+    """Return the id without its module, which is imported, as a package that has to register the id is."""
+    module, _, bare = env_id.rpartition(":")
+    if module and bare not in gymnasium.registry:
+        make.import_module(module)
+    names.import_provider(bare)
+    return bare
+
+
 def _creator(bare: str) -> Any:
     """Return the class or function that gymnasium calls for a registered id. Raises EnvError where its import fails."""
     spec = gymnasium.registry.get(bare)
@@ -165,7 +174,7 @@ def _creator(bare: str) -> Any:
 
 def raw(env_id: str, env_config: Mapping[str, Any], kind: str | None = None, render_mode: str | None = None) -> Any:
     """Return a new object as its package makes it, in PettingZoo's form ``kind`` where there are both. Raises EnvError."""
-    bare = env_id.rpartition(":")[2]
+    bare = _registered(env_id)
     rendering = {} if render_mode is None else {"render_mode": render_mode}
     try:
         if names.is_pettingzoo(bare):

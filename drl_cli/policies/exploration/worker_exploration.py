@@ -159,7 +159,7 @@ class WorkerExploration:
 
     @property
     def _kind_name(self) -> str:
-        return getattr(self._kind, "name", type(self._kind).__name__)
+        return self._kind.name if isinstance(self._kind, CustomExploration) else type(self._kind).__name__
 
     def _memories(self) -> Iterator[tuple[str, str, np.ndarray]]:
         for part, memory in (("held", self._held.memory), ("kind", self._kind.memory)):

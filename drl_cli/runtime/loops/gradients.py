@@ -1,14 +1,14 @@
 """The loop of A3C: workers compute gradients, the learner applies them in the order in which they arrive.
 
-Every worker has one thing under way: a gradient that it computes, or one of its own that is being applied. When that is
-done it computes the next one, with weights that have at least that step in them; no worker waits for another, and the
-others pull the new weights with their own next call. So a gradient is of weights as many versions old as others were
-applied meanwhile; how many is reported.
+Each worker has one gradient in flight, which it is computing or which the learner is applying. When it has been applied, the
+worker computes the next one, with weights that include at least that step. Workers do not wait for each other, and pull new
+weights with their own next call. The staleness of a gradient is thus the number of gradients applied meanwhile; it is
+reported.
 
-A worker that dies takes one gradient with it, and its successor goes on: every gradient is the mean over a fragment of its
-own, so that none of the others is changed by it.
+If a worker dies, one gradient is lost and its successor continues. Every gradient is the mean over one fragment, so the
+others are not affected.
 
-Without workers it is the same loop in one process: one gradient at a time, none of them stale, bit for bit repeatable.
+Without workers the same loop runs in one process: one gradient at a time, without staleness, reproducible bit for bit.
 
 Source: Mnih et al. 2016, "Asynchronous Methods for Deep Reinforcement Learning" (arXiv 1602.01783), section 4; gradients
 that are sent instead of shared memory, as in RLlib's AsyncGradientsOptimizer.
@@ -36,7 +36,7 @@ def make(
 
 
 class GradientLoop:
-    """``step`` does what can be done and waits for one thing to happen."""
+    """``step`` issues all allowed calls and waits for one of them to complete."""
 
     def __init__(self, cluster: Cluster, pool: WorkerPool, learner: Handle, config: CommonKeys) -> None:
         """``learner``: handle of a GradientLearner; ``pool``: WorkerPool of GradientWorkers."""

@@ -1,10 +1,10 @@
-"""The loop of off-policy algorithms: workers → replay → learner, side by side, at a fixed ratio.
+"""The loop of off-policy algorithms: workers → replay → learner, concurrently, at a fixed replay ratio.
 
 Workers step environments or read files; ``runtime.pace`` decides which updates are due and what may be requested.
-Fragments are consumed in completion order (inline: in the order of the calls, so that a run repeats), and the next block of
-batches is prepared while the present one is learnt.
+Fragments are consumed in completion order (inline: in the order of the calls, for reproducibility), and the next block of
+batches is prepared during the current update.
 
-The driver moves references; batches go from worker to replay, and from replay to learner, without it reading them.
+The driver moves references; it never reads the fragments or batches that pass between worker, replay and learner.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ class RunningUpdate(NamedTuple):
 
 
 class ReplayLoop:
-    """``step`` does what can be done and waits for one thing to happen."""
+    """``step`` issues all allowed calls and waits for one of them to complete."""
 
     def __init__(
         self, cluster: Cluster, pool: WorkerPool, replay: Shards, learner: Handle, config: BufferedKeys

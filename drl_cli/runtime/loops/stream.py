@@ -1,14 +1,13 @@
 """The loop of IMPALA and APPO: a bounded stream of trajectories from workers that do not wait for the learner.
 
-Workers act with the newest weights they have pulled and get their next call at once; fragments come in
-completion order, of mixed versions, and a batch is the oldest ``train_batch_size`` steps of them. Back-pressure: while
-``learner_queue_size`` batches' worth, or a fragment of every worker, wait or are under way, no more is requested.
-That bounds how old a step can be when it is learnt from, which is what V-trace has to correct for: results say how many
-versions it was.
+Workers act with the newest weights they have pulled and receive their next call immediately; fragments arrive in
+completion order, from mixed versions, and a batch is the oldest ``train_batch_size`` steps of them. Back-pressure: while
+``learner_queue_size`` batches, or one fragment per worker, are queued or in flight, no more are requested.
+This bounds the policy lag, for which V-trace corrects; results report the lag in versions.
 
-Without workers it is the same loop in one process: fragments are taken in the order of the calls, and a worker adopts no
-weights but those of updates that have been dealt with, so that a run repeats bit for bit. Between iterations such a run
-stands still with nothing in the queue: a batch that has been begun is completed and learnt from.
+Without workers the same loop runs in one process: fragments are taken in the order of the calls, and a worker adopts only
+weights of updates that have been processed, so that a run is reproducible bit for bit. Between iterations such a run
+is quiescent with an empty queue: a batch that has been started is completed and trained on.
 
 Source: Espeholt et al. 2018, "IMPALA" (arXiv 1802.01561), section 3; replay and the minibatch buffer as in RLlib's
 execution plan (MixInReplay, MinibatchBuffer).
@@ -122,7 +121,7 @@ class StreamPlan:
 
 
 class _Stock:
-    """The newest fragments, to be learnt from again: RLlib's MixInReplay."""
+    """Replay of the newest fragments: RLlib's MixInReplay."""
 
     def __init__(self, config: StreamConfig) -> None:
         self._proportion = config.replay_proportion
@@ -184,7 +183,7 @@ class _Turns:
 
 
 class _Staleness:
-    """How many versions older than the newest the weights were that acted in what is learnt from."""
+    """Policy lag of the training data: how many versions older than the newest its behaviour weights were."""
 
     def __init__(self) -> None:
         self._lags = []

@@ -1,12 +1,12 @@
-"""The loop of synchronous algorithms: all workers sample with one version of the weights, then all of it is learnt from.
+"""The loop of synchronous algorithms: all workers sample with one version of the weights, then the learner trains on the batch.
 
-A batch is a fixed number of fragments, or, of complete episodes, as many as bring ``train_batch_size`` env steps. Every
-fragment that was requested is learnt from, from whichever worker and however late: a batch of the quickest would hold too many
-short episodes. What a dying worker had under way is requested again, of its successor or of any free worker: a batch is
-never smaller. A fragment of older weights is dropped and counted.
+A batch is a fixed number of fragments or, with complete episodes, as many as yield ``train_batch_size`` env steps. Every
+requested fragment is used, whichever worker it comes from and however late: a batch of the fastest fragments would be biased
+towards short episodes. Fragments lost with a worker are requested again, from its successor or any free worker, so that a
+batch is never smaller. Fragments of older weights are dropped and counted.
 
-The first batch is collected while the learner loads TensorFlow. Between iterations a run without workers stands still with
-nothing in hand: a batch that has been begun is completed and learnt from.
+The first batch is sampled while the learner loads TensorFlow. Between iterations a run without workers is quiescent: a batch
+that has been started is completed and trained on.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
-"""The loop over trajectories: workers sample, a learner learns from whole batches, and a plan decides which waits for which.
+"""The loop over trajectories: workers sample, a learner trains on whole batches, and a plan schedules the two.
 
 ``loops.sync`` and ``loops.stream`` make it with their plans, see ``TrajectoryPlan``.
 
-Fragments are whole in themselves: no stream goes on from one to the next, and a lost worker cuts none.
+Fragments are self-contained: no stream continues from one to the next, and losing a worker truncates none.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from drl_cli.runtime.pool import WorkerPool
 
 
 class TrajectoryPlan(Protocol):
-    """What to ask of the workers, and what makes a batch."""
+    """Decides what to request from the workers, and when a batch is complete."""
 
     patience: float | None
     """Seconds for which the learner may go without a batch."""
@@ -70,7 +70,7 @@ class TrajectoryPlan(Protocol):
 
 
 class TrajectoryLoop:
-    """``step`` does what can be done and waits for one thing to happen."""
+    """``step`` issues all allowed calls and waits for one of them to complete."""
 
     def __init__(
         self,

@@ -76,8 +76,8 @@ def test_expectation_over_actions_gives_a_gradient_to_chances_and_values(run):
 
 
 def test_td_error_is_target_minus_every_critic(run):
-    q, target = tf.constant([[1.0, 2.0], [3.0, 5.0]]), tf.constant([4.0, 4.0])
-    assert run([td_error(q, target)]) == [[[3.0, 2.0], [1.0, -1.0]]]
+    q, target = tf.constant([[1.0, 2.0, 0.0], [3.0, 5.0, 0.0]]), tf.constant([4.0, 5.0, 6.0])
+    assert run([td_error(q, target)]) == [[[3.0, 3.0, 6.0], [1.0, 0.0, 6.0]]]
 
 
 def test_squared_td_error_pulls_each_critic_to_the_target(run):

@@ -87,6 +87,10 @@ def test_targets_and_advantages_are_the_paper_s_sums(clips, seed):
     np.testing.assert_allclose(found.rho[0], np.exp(case[0][0]), rtol=1e-5)
 
 
+def test_every_clip_and_lambda_is_1_unless_it_is_given():
+    assert Clips() == (1.0, 1.0, 1.0)
+
+
 def test_two_steps_come_out_as_by_hand():
     ones = np.ones((1, 2), np.float32)
     batch = {"reward": np.float32([[1, 2]]), "discount": 0.5 * ones, "trace": ones, "mask": ones}
@@ -130,5 +134,6 @@ def test_a_ratio_beyond_every_float_is_clipped_like_any_other():
     log_rho, batch, values, next_values = made(3)
     log_rho[0, 3] = 500.0
     found = run(lambda: traced(log_rho, batch, values, next_values, Clips()))
+    np.testing.assert_allclose(found.rho[0, 3], np.exp(20.0), rtol=1e-5)
     assert np.isfinite(found.value_target).all()
     assert np.isfinite(found.advantage).all()

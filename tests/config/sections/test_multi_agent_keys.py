@@ -1,5 +1,7 @@
 """The section ``multiagent``: its forms, RLlib's spellings, what contradicts itself, and the config of one policy."""
 
+import json
+
 import pytest
 
 from drl_cli.algorithms import table
@@ -92,6 +94,17 @@ def test_capacity_of_rllibs_map_of_policies_changes_nothing():
 def test_first_pattern_that_matches_decides_and_brackets_are_part_of_names():
     one = MultiAgentConfig(policy_mapping={"adversary_*": "bad", "a[0]": "own", "*": "good"})
     assert [matching(one, name) for name in ("adversary_1", "a[0]", "a0", "x/y")] == ["bad", "own", "good", "good"]
+
+
+def test_mapping_that_is_recorded_with_sorted_keys_keeps_its_order():
+    one = MultiAgentConfig(policy_mapping={"0": "a", "*": "b"})
+    recorded = json.loads(json.dumps(one.model_dump(mode="json"), sort_keys=True))
+    again = MultiAgentConfig.model_validate(recorded)
+    assert list(again.policy_mapping) == ["0", "*"] and again == one
+    assert MultiAgentConfig(policy_mapping={"a": "x", "b": "y"}).model_dump(mode="json")["policy_mapping"] == {
+        "a": "x",
+        "b": "y",
+    }
 
 
 def test_keys_that_ask_for_several_agents_are_those_that_are_given():

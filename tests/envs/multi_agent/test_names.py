@@ -3,6 +3,7 @@
 import subprocess
 import sys
 
+import pettingzoo
 import pytest
 
 from drl_cli.envs import make

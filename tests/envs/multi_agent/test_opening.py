@@ -1,5 +1,8 @@
 """Which environments have several agents, how they are opened, and what is found before a run."""
 
+import subprocess
+import sys
+
 import gymnasium
 import numpy as np
 import pettingzoo
@@ -32,11 +35,14 @@ def test_kind_of_an_environment_is_found_by_its_id(env_id, kind):
     assert opening.kind_of(env_id, {}) == kind
 
 
-def test_level_based_foraging_is_a_tuple_and_is_registered_when_its_id_is_asked_for():
+def test_level_based_foraging_is_a_tuple_and_is_registered_when_its_id_is_asked_for(monkeypatch):
+    before = set(gymnasium.registry)
     meant = make.resolve("Foraging-8x8-2p-2f-coop-v3")
     assert opening.kind_of(meant.id, {}) == "tuple"
     found = opening.check(meant.id, {}, "tuple")
     assert list(found.spaces) == ["0", "1"] and found.spaces["0"]["obs"]["shape"] == [12]
+    for env_id in set(gymnasium.registry) - before:  # 1,920, among which tests of typing errors would look
+        del gymnasium.registry[env_id]
 
 
 class OwnParallel:
@@ -177,3 +183,20 @@ def test_images_are_prepared_as_the_plan_says(env_id):
     env = opening.open_env(env_id, {}, "parallel", preprocessing=plan)
     obs = env.reset(0).obs["paddle_0"]
     assert obs.shape == (42, 42, 1) and obs.dtype == np.uint8 and env.spaces("paddle_0")["obs"]["shape"] == [42, 42, 1]
+
+
+@pytest.mark.parametrize(
+    ("env_id", "kind"), [("Foraging-5x5-2p-1f-v3", "tuple"), ("scripted_module:Two-v0", "dictionary")]
+)
+def test_worker_that_resolved_no_id_opens_what_a_package_or_module_registers(env_id, kind, tmp_path):
+    code = (
+        "import drl_cli, numpy as np, gymnasium\nclass Two:\n    possible_agents = ['a', 'b']\n"
+        "    observation_space = gymnasium.spaces.Box(0, 1, (1,))\n    action_space = gymnasium.spaces.Discrete(2)\n"
+        "    def reset(self, seed=None):\n        return {'a': np.zeros(1), 'b': np.zeros(1)}, {}\n"
+        "drl_cli.register_env('Two-v0', Two)\n"
+    )
+    (tmp_path / "scripted_module.py").write_text(code)
+    opened = f"opening.open_env({env_id!r}, {{}}, {kind!r})"
+    asked = f"from drl_cli.envs.multi_agent import opening; print(len({opened}.reset(0).obs))"
+    done = subprocess.run([sys.executable, "-c", asked], cwd=tmp_path, capture_output=True, text=True, timeout=120)
+    assert done.stdout.strip() == "2", done.stderr

@@ -233,7 +233,7 @@ def test_rows_that_do_not_follow_one_another_come_one_by_one_with_a_note(tmp_pat
         (batch(columns(1, 0, 2, rewards=[1.0, 1e300])), "float32 cannot hold"),
         (batch(columns(1, 0, 2, rewards=[1.0, "2.0"])), "rewards: is not a list of numbers"),
         (batch(columns(1, 0, 2, rewards=[[1.0], [2.0, 3.0]])), "rewards: "),
-        (batch(columns(1, 0, 2, rewards=[[1.0, 1.0], [2.0, 3.0]])), "one number each"),
+        (batch(columns(1, 0, 2, rewards=[[1.0, 1.0], [2.0, 3.0]])), "one number per row"),
         (batch(columns(1, 0, 2), rewards=3), "rewards: is no list"),
         (
             batch(columns(1, 0, 2, obs=[[1.0], [2.0]])),

@@ -95,7 +95,7 @@ def test_refused_call_is_named_and_not_made(tmp_path, monkeypatch):
         (array_pickle(tail=b"tbN."), "after the array"),
         (b"\x80\x03N.", "holds no array"),
         (b"\x80\x03.", "after the array"),
-        (b"\x80\x03" + b"N" * 300 + b".", "something else"),
+        (b"\x80\x03" + b"N" * 300 + b".", "something other"),
         (b"\x80\x03cnumpy.core.multiarray\nscalar\n.", r"multiarray\.scalar"),
         (b"\x80\x03cbuiltins\neval\n.", r"builtins\.eval"),
         (b"\x80\x03c" + b"a" * 100 + b"\nb\n.", "without an end"),
