@@ -164,7 +164,7 @@ def test_what_cannot_be_a_team_is_refused_in_one_line(env, message):
         ),
         (
             {"env": "drl/TwoStepGam-v1"},
-            "There is no environment 'drl/TwoStepGam-v1'. Did you mean 'drl/TwoStepGame-v1'?",
+            "There is no environment 'drl/TwoStepGam-v1'. Did you mean 'drl/TwoStepGame-v1' or",
         ),
     ],
 )
