@@ -158,6 +158,8 @@ def make_raw(env_id: str, env_config: Mapping[str, Any], render_mode: str | None
             return gymnasium.make(env_id, disable_env_checker=True, **rendering, **env_config)
     except gymnasium.error.DependencyNotInstalled as error:
         raise EnvError(_missing(env_id, error)) from error
+    except EnvError:  # of an environment of this program, which says all that is to be said
+        raise
     except (Exception, SystemExit) as error:
         if getattr(error, "name", None) in _MUJOCO_NEEDS:
             raise EnvError(_missing(env_id, error)) from error

@@ -44,8 +44,6 @@ def rows():
 
     Those without TensorFlow have a file of their own, ``test_evolution_rows``; those that learn from files have some for two.
     """
-    teams = [row for row in table.built_in() if row.team]
-    yield from ((row.name, "Team", {"env_config": {"env": "drl/TwoStepGame-v1"}}) for row in teams)
     for number, row in enumerate(row for row in table.built_in() if row.tensorflow and not row.team):
         shared = row.postprocess == "trajectory"
         kinds = (BOTH[number % 2], SEVERAL[number // 2 % 2]) if shared else row.actions
@@ -55,6 +53,8 @@ def rows():
     yield "A2C", "Discrete", {"model": LSTM}
     yield "PPO", "Discrete", {"observation_filter": "MeanStdFilter"}
     yield "DQN", "Discrete", {"observation_filter": "MeanStdFilter"}
+    teams = [row for row in table.built_in() if row.team]
+    yield from ((row.name, "Team", {"env_config": {"env": "drl/TwoStepGame-v1"}}) for row in teams)
 
 
 def keys_of(name):
