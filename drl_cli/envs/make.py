@@ -165,7 +165,7 @@ def make_raw(env_id: str, env_config: Mapping[str, Any], render_mode: str | None
             raise EnvError(_missing(env_id, error)) from error
         unknown = NO_ARGUMENT.search(str(error))
         if unknown and unknown[1] in env_config and _is_of_the_call(error):
-            raise EnvError(f"env_config.{unknown[1]}: {env_id} takes no such argument. Leave it out.") from error
+            raise EnvError(f"env_config.{unknown[1]}: {env_id} has no such argument. Omit it.") from error
         given = f" with env_config {env_config}" if env_config else ""
         raise EnvError(f"{env_id} cannot be made{given}: {failure(error)}") from error
 

@@ -773,7 +773,7 @@ def test_keys_that_just_fit_are_taken(given):
     [
         ("TQC", {"top_quantiles_to_drop_per_net": 25}, "leaves none of n_quantiles 25"),
         ("DQN", {"num_atoms": 51, "v_min": 3, "v_max": 3}, "3 is not below v_max 3"),
-        ("DQN", {"noisy": True, "exploration_config": {"type": "ParameterNoise"}}, "noise on the weights"),
+        ("DQN", {"noisy": True, "exploration_config": {"type": "ParameterNoise"}}, "perturb the weights"),
         ("SAC", {"use_sde": True, "exploration_config": {"type": "GaussianNoise"}}, "GaussianNoise is another one"),
         ("SAC", {"worker_side_prioritization": True, "prioritized_replay": True}, "the learner computes all of them"),
         ("SAC", {"exploration_config": {"sde_sample_freq": 8}}, "it needs use_sde: true"),
