@@ -118,7 +118,7 @@ def test_row_is_trained_played_scored_and_resumed_by_the_commands(tmp_path, caps
         ("PPO", "Odd-dictaction-v0", [], "PPO needs"),
         ("DQN", "Odd-multi-v0", [], "Algorithms for such actions: PG, A2C, A3C, PPO, TRPO, IMPALA, APPO"),
         ("SAC", "Odd-binary-v0", [], "Algorithms for such actions: PG, A2C, A3C, PPO, TRPO, IMPALA, APPO"),
-        ("A2C", "CartPole-v1", ["clip_param=0.2"], "clip_param: a key of PPO, APPO"),
+        ("A2C", "CartPole-v1", ["clip_param=0.2"], "clip_param: a key of PPO, MAPPO, APPO"),
         ("PPO", "CartPole-v1", ["buffer_size=1000"], "buffer_size: a key of"),
         ("TRPO", "CartPole-v1", ["vf_share_layers=true"], "vf_share_layers: TRPO needs false"),
         ("PG", "CartPole-v1", ["use_critic=false"], "false needs batch_mode complete_episodes"),
