@@ -19,15 +19,14 @@ import numpy as np
 from drl_cli.algorithms import qmix
 from drl_cli.algorithms.learner_graph import counter, learner_graph, row_mean
 from drl_cli.algorithms.losses import mixing
-from drl_cli.algorithms.losses.action_value import value_target
-from drl_cli.algorithms.losses.value import squared
+from drl_cli.algorithms.losses.value import squared, value_target
 from drl_cli.algorithms.qmix import QMIXConfig
 from drl_cli.policies import net_builders
 from drl_cli.policies.forward_tf import Tensors, TFNet, values_of, variables_of
 from drl_cli.policies.policy_spec import PolicySpec
 from drl_cli.policies.team_tf import TeamParts, by_agent
-from drl_cli.tf1.adam import Adam, clipped
 from drl_cli.tf1.graph import Batch, Gradients, LearnerGraph, Parts, Rates, transition_columns
+from drl_cli.tf1.optimizers import Adam, clipped
 from drl_cli.tf1.polyak import every, polyak_update
 from drl_cli.tf1.tensorflow import Tensor, Variable, tf
 

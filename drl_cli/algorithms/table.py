@@ -30,6 +30,7 @@ ROWS = {
     "TD3BC": "drl_cli.algorithms.td3bc:TD3BC",
     "VDN": "drl_cli.algorithms.qmix:VDN",
     "QMIX": "drl_cli.algorithms.qmix:QMIX",
+    "MADDPG": "drl_cli.algorithms.maddpg:MADDPG",
     "PG": "drl_cli.algorithms.a2c:PG",
     "A2C": "drl_cli.algorithms.a2c:A2C",
     "A3C": "drl_cli.algorithms.a3c:A3C",
@@ -45,12 +46,10 @@ ROWS = {
 }
 """Name of an algorithm → its row, by the dotted name of what ``row.Algorithm`` describes."""
 
-_SEVERAL = "it is a multi-agent algorithm, and drl trains one agent per environment"
 _ARMS = "it is for bandits, whose episodes are one step"
 _TREES = "it plans with an environment that can be reset to any state"
 
 NOT_BUILT = {
-    "MADDPG": ("TD3", "on Box actions", _SEVERAL),
     "AlphaStar": ("APPO", "which learns from many workers", "it trains a league of agents by self-play"),
     "DDPPO": (
         "PPO",

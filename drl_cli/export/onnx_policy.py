@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from onnx import TensorProto
 
+from drl_cli.errors import InputError
 from drl_cli.export.onnx_net import Nodes, OnnxNet
 from drl_cli.policies.action_specs import (
     Actions,
@@ -37,8 +38,12 @@ class OnnxPolicy:
         self._net = OnnxNet(nodes, spec.nets[0], weights)
 
     def build(self) -> None:
-        """Add everything between the inputs and outputs of ``signature``, by whose names these go."""
+        """Add everything between the inputs and outputs of ``signature``, by whose names these go. InputError for a team."""
         spec, nodes = self._spec, self._nodes
+        if spec.team:
+            raise InputError(
+                "ONNX: the policy of a team is not exported in this format. Take --format savedmodel or tflite."
+            )
         x, state = self._given(), ()
         if spec.state:
             inputs, cells = [x], ("state_0", "state_1")

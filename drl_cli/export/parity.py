@@ -123,9 +123,9 @@ def _in_tie(policy: NumpyPolicy, obs: np.ndarray, state: tuple[np.ndarray, ...])
     spec, (heads, _) = policy.spec, policy.stepped(obs, state)
     if spec.distribution == "multi_bernoulli":
         return np.abs(heads["logits"]) <= TOLERANCE
-    if spec.distribution == "multi_categorical":
+    if spec.distribution in ("multi_categorical", "joint_q"):
         ends = np.cumsum(multi_discrete(spec.action).nvec)[:-1]
-        return np.concatenate([_close(part) for part in np.split(heads["logits"], ends, axis=-1)], axis=-1)
+        return np.concatenate([_close(part) for part in np.split(next(iter(heads.values())), ends, axis=-1)], axis=-1)
     values = policy.values(heads) if spec.distribution == "q" else heads["logits"]
     return _close(np.where(policy.allowed(obs), values, -np.inf) if spec.mask else values)
 

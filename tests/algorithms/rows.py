@@ -25,6 +25,7 @@ VALUES = {"model": SMALL, "hiddens": (5,)}
 NETS = {"SAC": SOFT, "TQC": SOFT, "CROSSQ": SOFT, "CQL": SOFT | {"bc_iters": 2, "num_actions": 2}}
 NETS |= dict.fromkeys(("TD3", "DDPG", "APEX_DDPG", "IQL"), DETERMINISTIC) | {"TD3BC": DETERMINISTIC | NO_FILTER}
 NETS |= dict.fromkeys(("DQN", "QRDQN", "SimpleQ", "APEX"), VALUES)
+NETS["MADDPG"] = DETERMINISTIC | {"n_step": 1}
 NETS |= dict.fromkeys(("QMIX", "VDN"), {"model": SMALL, "mixing_embed_dim": 3, "hypernet_hiddens": (4,)})
 NETS["R2D2"] = VALUES | {"model": SMALL | {"lstm_cell_size": 4, "max_seq_len": 3}, "burn_in": 1}
 CONVS = {"conv_filters": ((4, 3, 2), (4, 3, 2))}
@@ -43,7 +44,12 @@ class Case(NamedTuple):
 
 
 REPLAYED = [row for row in table.built_in() if row.postprocess in ("n_step", "sequences")]
-CASES = {f"{row.name}-{kind}": Case(row.name, kind) for row in REPLAYED for kind in row.actions}
+NOISY = {("MADDPG", "Box"): {"exploration_config": {"type": "GaussianNoise"}}}
+CASES = {
+    f"{row.name}-{kind}": Case(row.name, kind, NOISY.get((row.name, kind), {}))
+    for row in REPLAYED
+    for kind in row.actions
+}
 CASES |= {
     "SAC-Box-sde-prioritized": Case("SAC", "Box", {"use_sde": True, "prioritized_replay": True}),
     "SAC-Box-averaged": Case("SAC", "Box", {"policy_average": 0.9, "policy_delay": 2}),
@@ -69,6 +75,11 @@ CASES |= {
         "QMIX", "MultiDiscrete", {"share_weights": False, "prioritized_replay": True, "double_q": False}
     ),
     "QMIX-MultiDiscrete-averaged": Case("QMIX", "MultiDiscrete", {"policy_average": 0.9, "hypernet_hiddens": ()}),
+    "MADDPG-MultiDiscrete-twin-shared-averaged-prioritized": Case(
+        "MADDPG",
+        "MultiDiscrete",
+        {"twin_q": True, "share_weights": True, "policy_average": 0.9, "prioritized_replay": True},
+    ),
     "R2D2-Discrete-image-frames-prioritized": Case("R2D2", "Discrete", {"prioritized_replay": True}, True, 2),
 }
 

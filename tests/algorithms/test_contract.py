@@ -42,10 +42,11 @@ SCHEDULES = {
     "R2D2": {"q": ALWAYS, "target": THIRD},
     "QMIX": {"q": ALWAYS, "target": THIRD},
     "VDN": {"q": ALWAYS, "target": THIRD},
+    "MADDPG": {"critic": ALWAYS, "policy": ALWAYS, "target": THIRD},
 }
 
 OPTIMISERS = {name: {"actor", "critic", "entropy"} for name in ("SAC", "TQC", "CROSSQ", "CQL")}
-OPTIMISERS |= {name: {"actor", "critic"} for name in ("TD3", "DDPG", "APEX_DDPG", "TD3BC")}
+OPTIMISERS |= {name: {"actor", "critic"} for name in ("TD3", "DDPG", "APEX_DDPG", "TD3BC", "MADDPG")}
 OPTIMISERS |= {"IQL": {"actor", "critic", "value"}}
 OPTIMISERS |= {name: {"q"} for name in ("DQN", "QRDQN", "SimpleQ", "APEX", "R2D2", "QMIX", "VDN")}
 

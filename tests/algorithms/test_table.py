@@ -36,6 +36,7 @@ def test_sac_is_found_with_its_parts():
         ("TD3BC", ("Box",)),
         ("VDN", ("MultiDiscrete",)),
         ("QMIX", ("MultiDiscrete",)),
+        ("MADDPG", ("Box", "MultiDiscrete")),
     ],
 )
 def test_off_policy_algorithm_takes_its_actions_and_loads_its_schema(name, actions):
@@ -45,7 +46,7 @@ def test_off_policy_algorithm_takes_its_actions_and_loads_its_schema(name, actio
 
 
 def test_rows_that_train_a_team_are_no_advice_for_actions_of_one_agent():
-    assert {row.name for row in table.built_in() if row.team} == {"VDN", "QMIX", "MAPPO"}
+    assert {row.name for row in table.built_in() if row.team} == {"VDN", "QMIX", "MAPPO", "MADDPG"}
     assert "VDN" not in table.fitting()["MultiDiscrete"]
 
 
@@ -86,11 +87,6 @@ def test_name_is_found_in_any_case_with_or_without_hyphens(typed, name):
 @pytest.mark.parametrize(
     ("name", "message"),
     [
-        (
-            "contrib/MADDPG",
-            "MADDPG does not run here: it is a multi-agent algorithm, and drl trains one agent per environment. The nearest: "
-            "--run TD3 on Box actions.",
-        ),
         (
             "rnn-sac",
             "RNNSAC does not run here: SAC is not recurrent in drl. The nearest: --run PPO with model: {use_lstm: true}; on "

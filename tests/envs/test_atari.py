@@ -18,7 +18,7 @@ from drl_cli.errors import EnvError
 pytest.importorskip("ale_py")
 pytest.importorskip("cv2")
 
-DQN = SimpleNamespace(name="DQN", actions=("Discrete",), observations=("Box1d", "Image"))
+DQN = SimpleNamespace(name="DQN", actions=("Discrete",), team=False, observations=("Box1d", "Image"))
 
 
 def plan_of(env_id, pref="deepmind", env_config=None, **model):

@@ -15,7 +15,7 @@ from drl_cli.envs.preprocessors import NOTHING
 from drl_cli.errors import EnvError
 
 SAC = table.find("SAC")
-ANY = SimpleNamespace(team=False, name="DQN", actions=("Discrete",), observations=("Box1d", "Image"))
+ANY = SimpleNamespace(name="DQN", actions=("Discrete",), team=False, observations=("Box1d", "Image"))
 
 
 def refusal(function, *arguments, **named):
@@ -223,7 +223,7 @@ def test_sound_environment_passes():
     ],
 )
 def test_space_that_does_not_fit_is_refused_with_what_would(name, text):
-    needs = SimpleNamespace(team=False, name="SAC", actions=("Box",), observations=("Box1d",))
+    needs = SimpleNamespace(name="SAC", actions=("Box",), team=False, observations=("Box1d",))
     fitting = {"Discrete": "DQN, PPO", "Image": "DQN"}
     message = refusal(envs.check, f"Crooked-{name}-v0", {}, needs, fitting=fitting)
     assert text in message and message.startswith(f"Crooked-{name}-v0: SAC needs ")
@@ -267,7 +267,7 @@ def test_atari_game_without_ale_py_is_refused_with_the_extra(monkeypatch):
 @pytest.mark.parametrize(
     ("env_id", "env_config", "text"),
     [
-        ("Pendulum-v1", {"gg": 1}, "env_config.gg: Pendulum-v1 takes no such argument. Leave it out."),
+        ("Pendulum-v1", {"gg": 1}, "env_config.gg: Pendulum-v1 has no such argument. Omit it."),
         ("Pendulum-v1", {"id": "x"}, "Pendulum-v1 cannot be made with env_config {'id': 'x'}: TypeError"),
     ],
 )

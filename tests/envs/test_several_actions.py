@@ -15,7 +15,7 @@ from drl_cli.envs.steps import ActionLogs, as_action
 from drl_cli.policies.numpy_policy import NumpyPolicy
 
 ALL = SimpleNamespace(
-    name="PPO", actions=("Box", "Discrete", "MultiDiscrete", "MultiBinary"), observations=("Box1d", "Image")
+    team=False, name="PPO", actions=("Box", "Discrete", "MultiDiscrete", "MultiBinary"), observations=("Box1d", "Image")
 )
 SPACES = {
     "Levers": spaces.MultiDiscrete([2, 4, 3], start=[0, 1, -5]),

@@ -5,7 +5,7 @@ import pytest
 
 from drl_cli.algorithms.losses import returns
 from drl_cli.experience import advantages
-from drl_cli.policies.actor_critic_tf import _next
+from drl_cli.policies.actor_critic_tf import following as steps_after
 from drl_cli.tf1.tensorflow import tf
 
 pytestmark = pytest.mark.tensorflow
@@ -40,7 +40,7 @@ def test_both_twins_give_the_same_numbers(lambda_):
     columns = _columns()
     with tf.Graph().as_default(), tf.Session() as session:
         given = {name: tf.constant(value) for name, value in columns.items()}
-        following = _next(given["values"], given["end_values"], given["end_at"])
+        following = steps_after(given["values"], given["end_values"], given["end_at"])
         expected = session.run(
             [
                 following,

@@ -16,7 +16,7 @@ from drl_cli.policies import exploration
 from drl_cli.policies.numpy_policy import NumpyPolicy
 from drl_cli.policies.policy_spec import Dense, DiscreteSpec, NetSpec, PolicySpec, ValueSpec
 
-ANY = SimpleNamespace(name="DQN", actions=("Discrete",), observations=("Box1d",))
+ANY = SimpleNamespace(name="DQN", actions=("Discrete",), team=False, observations=("Box1d",))
 START = 2  # of the mask in observations of 2 + 4 numbers
 
 
