@@ -156,7 +156,7 @@ def test_there_are_tuned_files():
 def test_tuned_file_is_named_after_its_environment_and_algorithm(name):
     made = understood(name)
     assert made.name == name and nickname(name) is not None
-    assert made.env == BLIND.get(name, ENVIRONMENTS[nickname(name)])
+    assert made.env_asked == BLIND.get(name, ENVIRONMENTS[nickname(name)])
     algorithm = made.run.lower().replace("_", "-")
     assert re.fullmatch(rf"{nickname(name)}-{algorithm}(-\w+)?", name), f"{name}: {nickname(name)}-{algorithm}"
 
@@ -178,7 +178,7 @@ def test_tuned_file_has_a_goal_and_an_end(name):
 @pytest.mark.parametrize("name", FILES)
 def test_tuned_file_is_found_for_what_it_runs(name):
     made = understood(name)
-    found = experiment_defaults.tuned_file(made.run, made.env)
+    found = experiment_defaults.tuned_file(made.run, made.env_asked)
     assert name.startswith(found) and table.find(understood(found).run).name == made.run
 
 

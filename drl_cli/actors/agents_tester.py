@@ -149,8 +149,13 @@ class AgentEpisode:
         return ScoredEpisode(total, self.length, self.seed, self.terminated, {}, {}, is_cut, rewards)
 
 
-def play_step(episodes: Sequence[AgentEpisode], acting: ActingPolicies, policies: Sequence[str], explore: bool) -> None:
-    """Take one step of every one of ``episodes``: one act of each policy for all of its agents."""
+def play_step(
+    episodes: Sequence[AgentEpisode], acting: ActingPolicies, policies: Sequence[str], explore: bool
+) -> dict[int, dict[str, np.ndarray]]:
+    """Take one step of every one of ``episodes``: one act of each policy for all of its agents.
+
+    Returns what was done: {index of the episode: {agent: action as the environment got it}}.
+    """
     groups: dict[str, list[tuple[AgentEpisode, str]]] = {}
     for episode in episodes:
         for agent in episode.now.acting():
@@ -165,6 +170,7 @@ def play_step(episodes: Sequence[AgentEpisode], acting: ActingPolicies, policies
                 actions[episode.index][agent] = action
     for episode in episodes:
         episode.step(actions[episode.index], acting)
+    return actions
 
 
 class AgentsTester:

@@ -17,10 +17,12 @@ from drl_cli.algorithms import table
 from drl_cli.config.rllib.ignored_keys import ANYWAY, IDLE
 from drl_cli.envs import make
 from drl_cli.envs import preprocessors as preprocessing
-from drl_cli.envs.env_spec import Preprocessing
+from drl_cli.envs.env_spec import AgentsSetup, EnvSpec, Preprocessing
+from drl_cli.envs.multi_agent import opening
+from drl_cli.envs.multi_agent.interface import MultiAgentEnv
 from drl_cli.errors import CheckpointError, ConfigError, EnvError, InputError, suggestion
 from drl_cli.extras import load
-from drl_cli.policies.numpy_policy import NumpyPolicy, policy_from_checkpoint
+from drl_cli.policies.numpy_policy import NumpyPolicy, policies_from_checkpoint, policy_from_checkpoint
 from drl_cli.runs import retention
 
 if TYPE_CHECKING:
@@ -39,9 +41,10 @@ DEFAULT_FPS = 30.0  # of videos, where an environment does not say
 
 @dataclass(frozen=True)
 class Subject:
-    """What plays, and where: a policy and its environment.
+    """What plays, and where: a policy and its environment, or the policies of several agents.
 
-    path: the checkpoint folder. facts: its manifest's facts. policy: acts in NumPy. env, env_config, horizon: the
+    path: the checkpoint folder. facts: its manifest's facts. policies: by id, they act in NumPy. agents: who they act for, None
+    where there is one agent. env, env_config, horizon: the
     environment's id and keywords, and the number of steps after which an episode is cut (None: never). max_steps: of its
     evaluations, see ``envs.make.bound_of``. preprocessing: the plan for scoring (see ``envs.preprocessors``), or None.
     notice: a line about a retired id, or None. render_modes, frames_per_second: what the environment says of its pictures.
@@ -49,7 +52,8 @@ class Subject:
 
     path: Path
     facts: dict[str, Any]
-    policy: NumpyPolicy
+    policies: Mapping[str, NumpyPolicy]
+    agents: AgentsSetup | None
     env: str
     env_config: dict[str, Any]
     horizon: int | None
@@ -58,6 +62,18 @@ class Subject:
     notice: str | None
     render_modes: tuple[str, ...]
     frames_per_second: float
+
+    @property
+    def policy(self) -> NumpyPolicy:
+        """The policy of a single agent, of several agents the first one."""
+        return next(iter(self.policies.values()))
+
+    @property
+    def several(self) -> AgentsSetup:
+        """The agents. Raises ValueError where there is one."""
+        if self.agents is None:
+            raise ValueError(f"{self.env} has one agent")
+        return self.agents
 
     @property
     def frames(self) -> int:
@@ -72,6 +88,22 @@ class Subject:
     def make_env(self, render_mode: str | None = None) -> gymnasium.Env:
         """Return a new environment to play in."""
         return make.make(self.env, self.env_config, render_mode, self.preprocessing)
+
+    def make_agents_env(self, render_mode: str | None = None) -> MultiAgentEnv:
+        """Return a new environment with several agents."""
+        return opening.open_setup(self.setup(), render_mode)
+
+    def setup(self) -> dict[str, Any]:
+        """Return what ``actors.agents_tester`` needs to know of an environment with several agents; see ``play`` there."""
+        return {
+            "id": self.env,
+            "env_config": self.env_config,
+            "agents": self.several,
+            "preprocessing": self.preprocessing,
+            "horizon": self.horizon,
+            "max_steps": self.max_steps,
+            "fresh_envs": self.fresh_envs,
+        }
 
     @property
     def iteration(self) -> int:
@@ -92,7 +124,7 @@ def open_subject(
     user, may name a module. overrides: {"env_config": {…}, "horizon": n} laid over what the checkpoint stored.
     command: shown where the user has to type something else. Raises CheckpointError, ConfigError, EnvError.
     """
-    found, facts, policy = open_policy(path, latest)
+    found, facts, policies = open_policies(path, latest)
     overrides, notices = _read_overrides(overrides or {}, facts)
     asked = env or facts["env"]
     if env is None and ":" in asked:
@@ -101,22 +133,29 @@ def open_subject(
     name = make.resolve(asked, trusted=env is not None)
     env_config = {**(facts.get("env_config") or {}), **overrides.get("env_config", {})}
     plan = preprocessing.for_scoring(_plan(found, facts))
-    if policy.spec.frames != preprocessing.frames_of(plan):
-        raise CheckpointError(
-            f"{found}: its policy acts on {policy.spec.frames} observations at a time, its preprocessing stacks "
-            f"{preprocessing.frames_of(plan)}."
-        )
+    for policy in policies.values():
+        if policy.spec.frames != preprocessing.frames_of(plan):
+            raise CheckpointError(
+                f"{found}: its policy acts on {policy.spec.frames} observations at a time, its preprocessing stacks "
+                f"{preprocessing.frames_of(plan)}."
+            )
+    agents: AgentsSetup | None = facts.get("agents")
+    if agents is None:
+        shown = _fitting(found, facts, name.id, make.make(name.id, env_config, preprocessing=plan))
+    else:
+        agents, shown = _agents_fitting(found, facts, (name.id, env_config), plan)
     return Subject(
         path=found,
         facts=facts,
-        policy=policy,
+        policies=policies,
+        agents=agents,
         env=name.id,
         env_config=env_config,
         horizon=overrides.get("horizon", facts.get("horizon")),
         max_steps=_max_steps(facts),
         preprocessing=plan,
         notice="\n".join([*([name.notice] if name.notice else []), *notices]) or None,
-        **_fitting(found, facts, name.id, make.make(name.id, env_config, preprocessing=plan)),
+        **shown,
     )
 
 
@@ -136,6 +175,13 @@ def open_policy(path: Path | str, latest: bool = False) -> tuple[Path, dict[str,
     return found, loaded.require_facts(), policy_from_checkpoint(loaded)
 
 
+def open_policies(path: Path | str, latest: bool = False) -> tuple[Path, dict[str, Any], dict[str, NumpyPolicy]]:
+    """Return what ``open_policy`` returns, with {policy id: NumpyPolicy}: there may be several."""
+    found = retention.find(Path(path).expanduser(), latest=latest)
+    loaded = checkpoints.load(found)
+    return found, loaded.require_facts(), policies_from_checkpoint(loaded)
+
+
 def _plan(path: Path, facts: Mapping[str, Any]) -> Preprocessing | None:
     try:
         return preprocessing.from_facts(facts.get("preprocessing"))
@@ -150,15 +196,49 @@ def _fitting(path: Path, facts: Mapping[str, Any], env_id: str, env: gymnasium.E
         metadata = env.metadata or {}
     finally:
         env.close()
+    _expect_spaces(path, facts, env_id, facts["spaces"], offered)
+    return _pictures(metadata)
+
+
+def _expect_spaces(
+    path: Path, facts: Mapping[str, Any], env_id: str, trained: Mapping[str, Any], offered: EnvSpec, agent: str = ""
+) -> None:
     for name in ("obs", "action"):
-        wanted, given = essence(name, facts["spaces"][name]), essence(name, offered[name])
+        wanted, given = essence(name, trained[name]), essence(name, offered[name])
         if wanted != given:
             raise CheckpointError(
-                f"{path} was trained on {facts['env']}, {name} of {wanted}; {env_id} has {given}. "
+                f"{path} was trained on {facts['env']}, {name} {agent}of {wanted}; {env_id} has {given}. "
                 "Choose an environment that fits with --env."
             )
+
+
+def _pictures(metadata: Mapping[str, Any]) -> dict[str, Any]:
     modes, fps = metadata.get("render_modes") or (), metadata.get("render_fps") or DEFAULT_FPS
     return {"render_modes": tuple(modes), "frames_per_second": float(fps)}
+
+
+def _agents_fitting(
+    path: Path, facts: Mapping[str, Any], env: tuple[str, dict[str, Any]], plan: Preprocessing | None
+) -> tuple[AgentsSetup, dict[str, Any]]:
+    """Compare the agents of ``env`` (id, env_config) with the trained ones; return them, and what it says of its pictures."""
+    agents: AgentsSetup = facts["agents"]
+    env_id, env_config = env
+    if agents["kind"] != "copies" and env_id != facts["env"]:
+        kind = opening.kind_of(env_id, env_config)
+        if kind is None:
+            raise CheckpointError(f"{path}: its policies act for several agents, and {env_id} has one.")
+        agents = {**agents, "kind": kind}
+    made = opening.open_env(env_id, env_config, agents["kind"], agents["count"], None, plan)
+    try:
+        offered, metadata = opening.describe(made), made.metadata
+    finally:
+        made.close()
+    if set(offered) != set(agents["spaces"]):
+        trained, found = (", ".join(list(names)[:8]) for names in (agents["spaces"], offered))
+        raise CheckpointError(f"{path} was trained with the agents {trained}; those of {env_id} are {found}.")
+    for agent, spaces in offered.items():
+        _expect_spaces(path, facts, env_id, agents["spaces"][agent], spaces, f"of agent {agent} ")
+    return agents, _pictures(metadata)
 
 
 def essence(name: str, space: Mapping[str, Any]) -> str:

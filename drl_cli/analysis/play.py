@@ -47,6 +47,20 @@ class Limits:
 
 
 @dataclass
+class AgentSteps:
+    """What one agent did: obs [L + 1, …] before each of its steps and the last one, action [L, …], rewards [L], infos [L].
+
+    A reward is the sum since the agent acted. ends: (terminated, truncated); neither where the episode was cut.
+    """
+
+    obs: list[np.ndarray] = field(default_factory=list)
+    action: list[np.ndarray] = field(default_factory=list)
+    rewards: list[float] = field(default_factory=list)
+    infos: list[Any] = field(default_factory=list)
+    ends: tuple[bool, bool] = (False, False)
+
+
+@dataclass
 class PlayedEpisode:
     """One episode as it was played.
 
@@ -55,6 +69,8 @@ class PlayedEpisode:
     are kept: obs [length + 1, *obs_shape] (single frames), action [length, *action_shape] as the environment got it, rewards
     [length]; with ``INFOS`` also infos [length] of plain data; with ``CHOICES`` also chosen [length, …], the action as
     recordings hold it (``NumpyPolicy.recorded``), and its logp [length], None where it was not drawn.
+    Of several agents (``play_agents``) returns by agent, policy_of: agent → policy id, and steps by agent where transitions are
+    kept; all of them are empty of one agent.
     """
 
     number: int
@@ -70,6 +86,17 @@ class PlayedEpisode:
     rewards: list[float] = field(default_factory=list)
     infos: list[Any] = field(default_factory=list)
     logp: list[float | None] = field(default_factory=list)
+    returns: dict[str, float] = field(default_factory=dict)
+    policy_of: dict[str, str] = field(default_factory=dict)
+    steps: dict[str, AgentSteps] = field(default_factory=dict)
+
+    @property
+    def policy_rewards(self) -> dict[str, list[float]]:
+        """The returns of each policy's agents, by policy id."""
+        found: dict[str, list[float]] = {}
+        for agent, own in self.returns.items():
+            found.setdefault(self.policy_of[agent], []).append(own)
+        return found
 
     @property
     def complete(self) -> bool:

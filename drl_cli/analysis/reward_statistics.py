@@ -17,7 +17,7 @@ interval is then too narrow, and the number of runs is shown beside it.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, TypedDict
 
 import numpy as np
@@ -76,6 +76,21 @@ def describe(rewards: np.ndarray | Sequence[float], lengths: np.ndarray | Sequen
         "length_min": int(lengths.min()),
         "length_max": int(lengths.max()),
     }
+
+
+def describe_policies(
+    returns: Sequence[Mapping[str, Sequence[float]]], lengths: Sequence[int]
+) -> dict[str, dict[str, Any]]:
+    """Summarise episodes of several agents by policy, {policy id: ``describe``}.
+
+    returns: of each episode {policy id: returns of its agents}; an episode scores their mean, since agents of one episode are
+    not independent. lengths [n]: of the episodes.
+    """
+    found: dict[str, list[tuple[float, int]]] = {}
+    for own, length in zip(returns, lengths, strict=True):
+        for name, values in own.items():
+            found.setdefault(name, []).append((sum(values) / len(values), length))
+    return {name: describe(*map(list, zip(*rows, strict=True))) for name, rows in sorted(found.items())}
 
 
 def describe_seeds(scores: np.ndarray | Sequence[float]) -> dict[str, Any]:

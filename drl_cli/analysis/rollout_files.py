@@ -2,6 +2,7 @@
 
 ``EpisodeFile``: played episodes as JSON lines, whose form ``experience.recorded.episode_lines`` reads. ``BatchFile``: the same
 as RLlib's JSON lines, one batch, a whole episode, a line; workers that train write the same columns (``actors.recorder``).
+``AgentsFile``: episodes of several agents, by agent.
 ``ProgressFile``: how far the rollout is, as RLlib 1.0.1 writes it for ``--track-progress``.
 """
 
@@ -9,7 +10,7 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -21,6 +22,8 @@ from drl_cli.experience.recorded.write import LineFile, line, probabilities, shi
 
 if TYPE_CHECKING:
     from drl_cli.analysis.play import Limits, PlayedEpisode
+
+AGENTS_FORMAT = "drl-agents-episodes-1"
 
 
 class EpisodeFile:
@@ -36,14 +39,7 @@ class EpisodeFile:
 
         Raises InputError.
         """
-        self._env = env
-        self._file = None
-        self._write = write
-        if write is None:
-            try:
-                self._file = open(path, "w", encoding="utf-8")  # noqa: SIM115 - closed by close()
-            except OSError as error:
-                raise InputError(f"--out {path}: {error.strerror}.") from error
+        self._env, self._lines = env, _Lines(path, write)
 
     def add(self, episode: PlayedEpisode) -> None:
         """Write one episode."""
@@ -61,6 +57,58 @@ class EpisodeFile:
         }
         if episode.infos:
             data["info"] = episode.infos
+        self._lines.add(data)
+
+    def close(self) -> None:
+        """Close the file."""
+        self._lines.close()
+
+
+class AgentsFile:
+    """Writes episodes of several agents as JSON lines, one line an episode.
+
+    A line is an object: ``format`` "drl-agents-episodes-1", ``env``, ``episode``, ``seed``, and ``agents``: by agent
+    ``policy``, ``obs`` (before each step of this agent, and its last one), ``action``, ``reward`` (since it acted),
+    ``terminated``, ``truncated``, and ``info`` where infos are kept.
+    """
+
+    def __init__(self, path: Path | str, env: str, write: Callable[[str], None] | None = None) -> None:
+        """See ``EpisodeFile``."""
+        self._lines, self._env = _Lines(path, write), env
+
+    def add(self, episode: PlayedEpisode) -> None:
+        """Write one episode."""
+        agents = {}
+        for agent, own in episode.steps.items():
+            last = [False] * max(0, len(own.action) - 1)
+            agents[agent] = {
+                "policy": episode.policy_of[agent],
+                "obs": [_plain(obs) for obs in own.obs],
+                "action": [_plain(action) for action in own.action],
+                "reward": own.rewards,
+                "terminated": [*last, own.ends[0]],
+                "truncated": [*last, own.ends[1]],
+            } | ({"info": own.infos} if own.infos else {})
+        head = {"format": AGENTS_FORMAT, "env": self._env, "episode": episode.number, "seed": episode.seed}
+        self._lines.add(head | {"agents": agents})
+
+    def close(self) -> None:
+        """Close the file."""
+        self._lines.close()
+
+
+class _Lines:
+    """A file of JSON lines, or a function that takes them."""
+
+    def __init__(self, path: Path | str, write: Callable[[str], None] | None) -> None:
+        self._file, self._write = None, write
+        if write is None:
+            try:
+                self._file = open(path, "w", encoding="utf-8")  # noqa: SIM115 - closed by close()
+            except OSError as error:
+                raise InputError(f"--out {path}: {error.strerror}.") from error
+
+    def add(self, data: Mapping[str, Any]) -> None:
         line = json.dumps(data, allow_nan=False, separators=(",", ":"))
         if self._write is not None:
             self._write(line)
@@ -69,7 +117,6 @@ class EpisodeFile:
             self._file.flush()
 
     def close(self) -> None:
-        """Close the file."""
         if self._file:
             self._file.close()
 

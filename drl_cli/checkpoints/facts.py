@@ -9,6 +9,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from drl_cli.checkpoints.files import refuse
+from drl_cli.config.result_names import POLICY_ID
 from drl_cli.errors import CheckpointError
 
 MANY = 2**63  # more than any counter
@@ -28,6 +29,10 @@ def _string(value: Any) -> bool:
 
 def _object(value: Any) -> bool:
     return isinstance(value, dict)
+
+
+def _bool(value: Any) -> bool:
+    return isinstance(value, bool)
 
 
 def _or_null(form: Callable[[Any], bool]) -> Callable[[Any], bool]:
@@ -53,6 +58,23 @@ TOP: Forms = {  # name → (form, in words)
     "counters": (_object, "an object"),
     "score": (_or_null(_object), "an object or null"),
     "seed": (_or_null(lambda value: type(value) is int), "a whole number or null"),
+    "agents": (_or_null(_object), "an object or null"),
+}
+AGENTS: Forms = {  # as ``envs.env_spec.AgentsSetup`` has them
+    "kind": (_string, "a string"),
+    "count": (lambda value: _whole(value) and value > 0, "a whole number of 1 or more"),
+    "is_turn_based": (_bool, "true or false"),
+    "spaces": (_object, "an object"),
+    "policies": (lambda value: _object(value) and bool(value), "an object of policies"),
+    "mapping": (_or_null(_object), "an object or null"),
+    "mapping_fn": (_or_null(_string), "a string or null"),
+    "observation_fn": (_or_null(_string), "a string or null"),
+}
+POLICY: Forms = {  # as ``envs.env_spec.PolicyAgents`` has them
+    "agents": (_all(_string), "a list of strings"),
+    "spaces": (_object, "an object"),
+    "config": (_object, "an object"),
+    "is_trained": (_bool, "true or false"),
 }
 SPACE: Forms = {
     "kind": (_string, "a string"),
@@ -75,11 +97,50 @@ def check(facts: Mapping[str, Any], where: object) -> None:
     for name, value in (facts.get("score") or {}).items():
         if not _or_null(_number)(value):
             raise _wrong(f"score.{name}", value, "a number or null", where)
-    spaces = facts.get("spaces") or {}
+    _check_spaces(facts.get("spaces") or {}, "spaces", where)
+    if facts.get("agents"):
+        _check_agents(facts["agents"], where)
+
+
+def _check_spaces(spaces: Mapping[str, Any], place: str, where: object) -> None:
     for name, space in ((name, spaces[name]) for name in SPACES if name in spaces):
         if not _object(space):
-            raise _wrong(f"spaces.{name}", space, "an object", where)
-        _check(space, SPACE, f"spaces.{name}.", where)
+            raise _wrong(f"{place}.{name}", space, "an object", where)
+        _check(space, SPACE, f"{place}.{name}.", where)
+
+
+def _check_agents(agents: Mapping[str, Any], where: object) -> None:
+    """Refuse what is no AgentsSetup: an agent without spaces, a policy without a proper id, a mapping to a policy unknown."""
+    _require(agents, AGENTS, "agents.", where)
+    for agent, spaces in agents["spaces"].items():
+        _require(spaces if _object(spaces) else {}, dict.fromkeys(SPACES), f"agents.spaces.{agent}.", where)
+        _check_spaces(spaces, f"agents.spaces.{agent}", where)
+    for name, policy in agents["policies"].items():
+        if not POLICY_ID.fullmatch(name):
+            raise _wrong("agents.policies", name, "ids of policies", where)
+        place = f"agents.policies.{name}."
+        _require(policy if _object(policy) else {}, POLICY, place, where)
+        _require(policy["spaces"], dict.fromkeys(SPACES), f"{place}spaces.", where)
+        _check_spaces(policy["spaces"], f"{place}spaces", where)
+        for agent in policy["agents"]:
+            if agent not in agents["spaces"]:
+                raise _wrong(f"{place}agents", agent, "agents of agents.spaces", where)
+    mapping = agents["mapping"] or {}
+    for agent in () if agents["mapping"] is None else agents["spaces"]:
+        policy = mapping.get(agent)
+        if not _string(policy) or agent not in agents["policies"].get(policy, {"agents": ()})["agents"]:
+            raise _wrong(f"agents.mapping.{agent}", policy, "a policy that may act for the agent", where)
+    if agents["mapping"] is None and agents["mapping_fn"] is None:
+        raise _wrong("agents.mapping", None, "an object where mapping_fn is null", where)
+
+
+def _require(facts: Mapping[str, Any], forms: Mapping[str, Any], prefix: str, where: object) -> None:
+    """Raise CheckpointError unless all of ``forms`` are there, each as its form says, None for any."""
+    for name, form in forms.items():
+        if name not in facts:
+            raise refuse(where, f"facts: {prefix}{name} is missing")
+        if form is not None and not form[0](facts[name]):
+            raise _wrong(prefix + name, facts[name], form[1], where)
 
 
 def require(facts: Mapping[str, Any], where: object) -> None:

@@ -14,7 +14,6 @@ from drl_cli.checkpoints.archive_files import is_archive
 from drl_cli.checkpoints.files import DROPPED, FOLDER, MANIFEST
 from drl_cli.errors import CheckpointError, InputError
 from drl_cli.policies import policy_from_manifest
-from drl_cli.policies.numpy_policy import DEFAULT_POLICY
 from drl_cli.runs import retention, unpack
 from drl_cli.runs.run_folder import is_locked
 
@@ -102,20 +101,21 @@ def _checkpoint(path: Path) -> Verification:
 
 
 def _against_policy(found: Checkpoint) -> list[str]:
-    """Raise CheckpointError unless the weights are what the policy needs, finite and of its shapes.
+    """Raise CheckpointError unless the weights are what every policy needs, finite and of its shapes.
 
     Returns [] or, where the policy has a network of somebody's own that is not registered here, [why that was not looked at].
     """
-    policies = found.facts.get("policies")
-    if not isinstance(policies, dict) or DEFAULT_POLICY not in policies:
-        raise CheckpointError(f"{found.path / MANIFEST}: holds no policy named {DEFAULT_POLICY}")
     try:
-        spec = policy_from_manifest.policy_spec(policies[DEFAULT_POLICY])
+        specs = policy_from_manifest.policy_specs(found.facts)
     except CheckpointError as error:
         raise CheckpointError(f"{found.path / MANIFEST}: {error}") from error
     except InputError as error:
         return [f"its weights were not checked against its policy: {error}"]
-    shapes = {f"{DEFAULT_POLICY}/{name}": tuple(shape) for name, shape in spec.weight_shapes().items()}
+    shapes = {
+        f"{policy}/{name}": tuple(shape)
+        for policy, spec in specs.items()
+        for name, shape in spec.weight_shapes().items()
+    }
     for name, array in found.arrays("weights", list(shapes), finite=True).items():
         if array.shape != shapes[name] or array.dtype != "float32":
             place = f"{found.path / 'weights.safetensors'}: {name}"

@@ -66,9 +66,10 @@ def info(session: Session, path: str, latest: bool, imports: tuple[str, ...], ar
     JSON: {"path", "run", "saved", "algorithm", "env", "seed", "training_iteration", "counters": {…}, "score": {…},
     "versions": {…}, "size", "files": [{"name", "size", "sha256", "part"}], "policy": {"distribution", "obs", "action",
     "filter", "scaled_rewards", "memory", "sees_previous", "values", "nets": [{"name", "inputs", "image", "custom",
-    "convs", "layers", "activations", "lstm", "heads", "copies", "weights"}], "weights"}, "arrays": [{"file", "name",
-    "dtype", "shape", "bytes"}], "replay": {"shards", "rows", "bytes"}, "can": {"play", "restore", "resume":
-    {"possible", "why"}}}; null where there is nothing; sizes are in bytes.
+    "convs", "layers", "activations", "lstm", "heads", "copies", "weights"}], "weights"}, "policies": {id: the
+    same and "agents", "trained", "differs_in"} with several agents, "arrays": [{"file", "name", "dtype", "shape",
+    "bytes"}], "replay": {"shards", "rows", "bytes"}, "can": {"play", "restore", "resume": {"possible", "why"}}}; null where
+    there is nothing; sizes are in bytes.
     """
     from drl_cli.runs.checkpoint_contents import holding
 
@@ -97,7 +98,7 @@ def sheet(held: Mapping[str, Any], width: int, arrays: bool = False) -> list[str
         ("saved", f"{held['saved']}, by {_versions(held['versions'])}"),
         ("score", ", ".join(parts) or "none yet"),
         ("seed", "-" if held["seed"] is None else str(held["seed"])),
-        *(_of_policy(policy) if policy else ()),
+        *(_of_policies(held["policies"]) if "policies" in held else _of_policy(policy) if policy else ()),
         ("replay", _replay(held["replay"])),
         ("size", f"{figures.size(held['size'])} in {len(held['files'])} files, {len(held['arrays'])} arrays"),
         *_of_doing(held["can"]),
@@ -113,6 +114,18 @@ def sheet(held: Mapping[str, Any], width: int, arrays: bool = False) -> list[str
 
 def _versions(versions: Mapping[str, Any]) -> str:
     return ", ".join(f"{name} {version}" for name, version in versions.items() if version)
+
+
+def _of_policies(policies: Mapping[str, Mapping[str, Any]]) -> Iterator[tuple[str, str]]:
+    for name, policy in policies.items():
+        keys = f", differs in {', '.join(policy['differs_in'])}" if policy["differs_in"] else ""
+        yield name, f"acts for {_agents(policy['agents'])}{keys}{'' if policy['trained'] else ', does not learn'}"
+        yield from _of_policy(policy)
+
+
+def _agents(agents: Sequence[str], most: int = 8) -> str:
+    more = f" and {len(agents) - most} more" if len(agents) > most else ""
+    return f"{'agent' if len(agents) == 1 else 'agents'} {', '.join(agents[:most])}{more}"
 
 
 def _of_policy(policy: Mapping[str, Any]) -> Iterator[tuple[str, str]]:

@@ -6,16 +6,18 @@ The work is done by ``export.export_policy``, ``runs.pack`` and ``runs.unpack``.
 from __future__ import annotations
 
 import shlex
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
 from drl_cli.cli import exports, figures, group, options, run_options, shell_words, terminal, values
-from drl_cli.errors import InputError, nearest
+from drl_cli.errors import InputError, nearest, suggestion
 
 if TYPE_CHECKING:
     from drl_cli.cli.terminal import Session
+    from drl_cli.policies.numpy_policy import NumpyPolicy
 
 FORMATS = ("savedmodel", "onnx", "tflite")
 BY_ENDING = {".onnx": "onnx", ".tflite": "tflite"}
@@ -65,6 +67,7 @@ def _by_ending(out: str) -> str:
     shell_complete=shell_words.files,
     help="File or folder to write.",
 )
+@group.option("--policy", metavar="ID", group=WHICH, help="With several agents: this policy alone. [default: all]")
 @options.import_option(WHICH)
 @options.quiet_option()
 @options.json_option
@@ -76,6 +79,7 @@ def export(
     latest: bool,
     form: str | None,
     out: str,
+    policy: str | None,
     imports: tuple[str, ...],
     quiet: bool,
     as_json: bool,
@@ -88,38 +92,75 @@ def export(
     (OUT.json, or drl.json inside a SavedModel). The exported policy is loaded again and compared with drl's own on sampled
     observations; if they differ by more than 1e-4 of half an action's range, nothing is kept and the exit code is 1.
 
+    With several agents every policy is exported, into the folder OUT: OUT/ID.onnx, or --policy names one for OUT itself.
+
     savedmodel and tflite need TensorFlow, which drl installs; onnx needs pip install 'drl-cli[onnx]'.
 
     JSON: {"checkpoint", "path", "about", "format", "size", "samples", "difference", "differing", "ties", "state",
     "tolerance"}: the largest difference of a Box action and of a memory, the number of rows in which another choice was
-    made, and how many of them are ties.
+    made, and how many of them are ties. A line for each of several policies, with its id: "policy".
     """
     form = form or _by_ending(out)
-    from drl_cli.analysis.loaded_checkpoint import open_policy
+    from drl_cli.analysis.loaded_checkpoint import open_policies
     from drl_cli.export import export_policy
 
-    export_policy.check_place(form, out)
     options.import_modules(imports)
-    found, facts, policy = open_policy(run_options.place(path), latest)
-    done = exports.exported(export_policy, policy, facts, form, out)
-    if as_json:
-        document = {
-            "checkpoint": str(found),
-            "path": str(done.path),
-            "about": str(done.about),
-            "format": form,
-            "size": done.size,
-        }
-        terminal.Stdout(session).json_line(document | done.comparison._asdict())
-    elif not quiet:
-        output = terminal.Stdout(session)
-        output.line(f"{done.path}: {form}, {figures.size(done.size)}, the greedy policy of {found}")
-        for line in (
-            *exports.ports(export_policy.description(policy, facts, form)),
-            exports.comparison(done.comparison),
-        ):
-            output.line(f"  {line}")
-        output.line(f"  described in {done.about}")
+    found, facts, policies = open_policies(run_options.place(path), latest)
+    output = terminal.Stdout(session)
+    for name, place in _places(policies, policy, form, out).items():
+        own = exports.facts_of(facts, name)
+        done = exports.exported(export_policy, policies[name], own, form, place)
+        named = {"policy": name} if facts.get("agents") else {}
+        if as_json:
+            document = {
+                "checkpoint": str(found),
+                **named,
+                "path": str(done.path),
+                "about": str(done.about),
+                "format": form,
+                "size": done.size,
+            }
+            output.json_line(document | done.comparison._asdict())
+        elif not quiet:
+            what = f"the greedy policy {name}" if named else "the greedy policy"
+            output.line(f"{done.path}: {form}, {figures.size(done.size)}, {what} of {found}")
+            for line in (
+                *exports.ports(export_policy.description(policies[name], own, form)),
+                exports.comparison(done.comparison),
+            ):
+                output.line(f"  {line}")
+            output.line(f"  described in {done.about}")
+
+
+def _places(policies: Mapping[str, NumpyPolicy], chosen: str | None, form: str, out: str) -> dict[str, str]:
+    """Return {policy id: where it is written}: ``out`` for a single or ``chosen`` one, else files in the folder ``out``.
+
+    Raises InputError, before anything is written, for a policy that is not there and a place that is taken.
+    """
+    from drl_cli.export import export_policy
+
+    if chosen is not None and chosen not in policies:
+        hint = suggestion(chosen, policies) or f" There {'is' if len(policies) == 1 else 'are'}: {', '.join(policies)}."
+        raise InputError(f"--policy: the checkpoint has no policy {chosen[:60]!r}.{hint}")
+    if chosen is not None or len(policies) == 1:
+        name = chosen or next(iter(policies))
+        export_policy.check_place(form, out)
+        return {name: out}
+    folder = Path(out).expanduser()
+    if folder.suffix and folder.suffix == export_policy.ENDINGS[form]:
+        names = ", ".join(policies)
+        raise InputError(
+            f"{out}: the checkpoint has several policies ({names}). Choose one with --policy, or give the name of a folder "
+            f"and --format {form}: each is exported into it."
+        )
+    try:
+        folder.mkdir(exist_ok=True)
+    except OSError as error:
+        raise InputError(f"{out}: cannot be made ({error.strerror}).") from error
+    places = {name: str(folder / f"{name}{export_policy.ENDINGS[form]}") for name in policies}
+    for place in places.values():
+        export_policy.check_place(form, place)
+    return places
 
 
 @click.command("pack", cls=group.Command, examples=PACK_EXAMPLES)

@@ -31,6 +31,7 @@ from drl_cli.errors import ConfigError, CriterionMissed, suggestion
 if TYPE_CHECKING:
     from rich.console import Console
 
+    from drl_cli.actors.part_records import ScoredEpisode
     from drl_cli.analysis.loaded_checkpoint import Subject
     from drl_cli.runs.stop_rules import Requirement
 
@@ -112,7 +113,8 @@ def evaluate(
     JSON: {"episodes", "seeds": [...], "confidence", "checkpoints": [{"path", "algorithm", "env", "training_iteration",
     "timesteps_total", "greedy": SCORE, "stochastic": SCORE with --explore}]}, SCORE: {"episodes", "mean", "sd",
     "median", "iqm", "iqm_low", "iqm_high", "min", "max", "length_mean", "length_min", "length_max", "cut": how many
-    were cut by --max-steps, "rewards": [...], "lengths": [...]}.
+    were cut by --max-steps, "rewards": [...], "lengths": [...]}. With several agents these are of the sum over them, and
+    "policies": {policy id: the same of the mean over its agents}; --assert 'policies/ID/mean>=195'.
 
     JSON with --data: {"data", "confidence", "checkpoints": [{"path", "algorithm", "env", "training_iteration",
     "timesteps_total", "gamma", "policy", "files", "incomplete", "without_logp", "episodes", "steps",
@@ -166,7 +168,8 @@ def _requirements(texts: tuple[str, ...]) -> list[Requirement]:
     found = stop_rules.parse_requirements(texts)
     found = [one._replace(field=LONG_NAMES.get(one.field, one.field)) for one in found]
     for one in found:
-        if one.field not in SCORES:
+        prefix, _, score = one.field.rpartition("/")
+        if score not in SCORES or (prefix and not prefix.startswith("policies/")):
             hint = suggestion(one.field, SCORES) or f" There are: {', '.join(SCORES)}."
             raise ConfigError(f"--assert: {one.field[:60]!r} is not a score.{hint}")
     return found
@@ -201,10 +204,28 @@ def _cut(score: Mapping[str, Any]) -> str:
 
 
 def _score(subject: Subject, seeds: Sequence[int], explore: bool, max_steps: int | None) -> dict[str, Any]:
-    from drl_cli.actors import tester
     from drl_cli.analysis import reward_statistics
 
-    episodes = tester.score(
+    episodes = _episodes(subject, seeds, explore, max_steps)
+    rewards, lengths = [episode.reward for episode in episodes], [episode.length for episode in episodes]
+    score = reward_statistics.describe(rewards, lengths)
+    score["cut"] = sum(episode.is_cut for episode in episodes)
+    if subject.agents:
+        score["policies"] = reward_statistics.describe_policies([one.policy_rewards for one in episodes], lengths)
+    return {**score, "rewards": [float(reward) for reward in rewards], "lengths": [int(length) for length in lengths]}
+
+
+def _episodes(subject: Subject, seeds: Sequence[int], explore: bool, max_steps: int | None) -> list[ScoredEpisode]:
+    from drl_cli.actors import agents_tester, tester
+
+    if subject.agents:
+        setting = {**subject.setup(), "explore": explore, "max_steps": max_steps or subject.max_steps}
+        envs = agents_tester.OpenEnvs(setting)
+        try:
+            return agents_tester.play(subject.policies, setting, seeds, envs)
+        finally:
+            envs.close()
+    return tester.score(
         subject.policy,
         subject.env,
         subject.env_config,
@@ -215,10 +236,6 @@ def _score(subject: Subject, seeds: Sequence[int], explore: bool, max_steps: int
         preprocessing=subject.preprocessing,
         fresh_envs=subject.fresh_envs,
     )
-    rewards, lengths = [episode.reward for episode in episodes], [episode.length for episode in episodes]
-    score = reward_statistics.describe(rewards, lengths)
-    score["cut"] = sum(episode.is_cut for episode in episodes)
-    return {**score, "rewards": [float(reward) for reward in rewards], "lengths": [int(length) for length in lengths]}
 
 
 def table(document: Mapping[str, Any], console: Console) -> list[str]:
@@ -231,6 +248,8 @@ def table(document: Mapping[str, Any], console: Console) -> list[str]:
         for name in ("greedy", "stochastic"):
             if name in row:
                 grid.add_row(str(number) if name == "greedy" else "", name, *_cells(row[name], pm))
+                for policy, own in row[name].get("policies", {}).items():
+                    grid.add_row("", f"  {policy}", *_cells(own, pm))
     rich_tables.widen(console, grid)
     heads = [
         f"{number}  {row['path']}\n"

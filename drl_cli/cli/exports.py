@@ -22,6 +22,12 @@ if TYPE_CHECKING:
     from drl_cli.policies.numpy_policy import NumpyPolicy
 
 
+def facts_of(facts: Mapping[str, Any], policy: str) -> Mapping[str, Any]:
+    """Return a manifest's facts as they are of one ``policy``: with several agents its own spaces, and its id."""
+    agents = facts.get("agents")
+    return {**facts, "spaces": agents["policies"][policy]["spaces"], "policy": policy} if agents else facts
+
+
 def exported(
     exporting: ModuleType,
     policy: NumpyPolicy,
@@ -76,13 +82,16 @@ class Exports:
             self._why_not = f"the run {'kept no checkpoint' if outcome.state == 'finished' else 'was ' + outcome.state}"
             return
         try:
-            from drl_cli.analysis.loaded_checkpoint import open_policy
+            from drl_cli.analysis.loaded_checkpoint import open_policies
             from drl_cli.export import export_policy
 
-            _, facts, policy = open_policy(checkpoint)
+            _, facts, policies = open_policies(checkpoint)
             for form in formats:
-                place = os.path.join(outcome.run_folder, f"model{export_policy.ENDINGS[form]}")
-                self._done.append((form, exported(export_policy, policy, facts, form, place, replace=True)))
+                for name, policy in policies.items():
+                    named = f"model-{name}" if len(policies) > 1 else "model"
+                    place = os.path.join(outcome.run_folder, f"{named}{export_policy.ENDINGS[form]}")
+                    own = facts_of(facts, name)
+                    self._done.append((form, exported(export_policy, policy, own, form, place, replace=True)))
         except DrlError as error:
             self._failure = error
 

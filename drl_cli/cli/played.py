@@ -10,7 +10,7 @@ import sys
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from drl_cli.cli import terminal
+from drl_cli.cli import figures, terminal
 
 if TYPE_CHECKING:
     from drl_cli.analysis.loaded_checkpoint import Subject
@@ -32,10 +32,16 @@ class EpisodeLines:
         """Show an Episode (``analysis.play``) that has been played."""
         cut = f" (cut after {episode.length} steps)" if episode.is_cut or not episode.complete else ""
         self._line(f"Episode #{episode.number}: reward: {round(episode.reward, 2)}{cut}")
+        for line in agent_lines(episode):
+            self._line(f"  {line}")
 
     def end(self, complete: Sequence[PlayedEpisode]) -> None:
         """Show the summary of the episodes that came to an end."""
         self._line(summary(_described(complete)))
+        for name, own in _by_policy(complete).items():
+            pm = terminal.plus_minus(sys.stdout)
+            low, high = figures.score(own["min"]), figures.score(own["max"])
+            self._line(f"  {name}: reward {own['mean']:.1f} {pm} {own['sd']:.1f} an agent (min {low}, max {high})")
         cut = [episode.length for episode in complete if episode.is_cut]
         if cut:
             self._line(f"Cut after {max(cut):,} steps (--max-steps): {len(cut)} of these.")
@@ -52,6 +58,9 @@ class EpisodeJson:
         """Show an Episode (``analysis.play``) that has been played."""
         line = {"episode": episode.number, "seed": episode.seed, "reward": episode.reward, "length": episode.length}
         line |= {"terminated": episode.terminated, "truncated": episode.truncated, "cut": episode.is_cut}
+        if episode.policy_of:
+            mean = {name: sum(own) / len(own) for name, own in episode.policy_rewards.items()}
+            line |= {"agents": episode.returns, "policies": episode.policy_of, "policy_reward_mean": mean}
         self._line(json.dumps(line, allow_nan=False))
 
     def end(self, complete: Sequence[PlayedEpisode]) -> None:
@@ -64,7 +73,8 @@ class EpisodeJson:
             "training_iteration": subject.iteration,
             "explore": self._explore,
         }
-        self._line(json.dumps({"summary": facts | (_described(complete) or NOTHING)}, allow_nan=False))
+        policies = {"policies": _by_policy(complete)} if subject.agents else {}
+        self._line(json.dumps({"summary": facts | (_described(complete) or NOTHING) | policies}, allow_nan=False))
 
 
 def _described(episodes: Sequence[PlayedEpisode]) -> dict[str, Any] | None:
@@ -74,6 +84,28 @@ def _described(episodes: Sequence[PlayedEpisode]) -> dict[str, Any] | None:
     if not episodes:
         return None
     return reward_statistics.describe([e.reward for e in episodes], [e.length for e in episodes])
+
+
+def _by_policy(episodes: Sequence[PlayedEpisode]) -> dict[str, dict[str, Any]]:
+    """Return the statistics of complete episodes by policy, {} where there is one agent."""
+    from drl_cli.analysis import reward_statistics
+
+    several = [episode for episode in episodes if episode.policy_of]
+    return reward_statistics.describe_policies(
+        [episode.policy_rewards for episode in several], [episode.length for episode in several]
+    )
+
+
+def agent_lines(episode: PlayedEpisode, most: int = 8) -> list[str]:
+    """Return a line for each policy of an episode: the mean of its agents' rewards, and each agent's."""
+    lines = []
+    for name, values in sorted(episode.policy_rewards.items()):
+        agents = [agent for agent in episode.returns if episode.policy_of[agent] == name]
+        shown = ", ".join(f"{agent} {round(episode.returns[agent], 2)}" for agent in agents[:most])
+        more = f" and {len(agents) - most} more" if len(agents) > most else ""
+        mean = f"{round(sum(values) / len(values), 2)}, the mean of " if len(agents) > 1 else ""
+        lines.append(f"{name}: {mean}{shown}{more}")
+    return lines
 
 
 def summary(statistics: Mapping[str, Any] | None) -> str:

@@ -22,8 +22,9 @@ from drl_cli.errors import EnvError, InputError
 
 if TYPE_CHECKING:
     from drl_cli.analysis.loaded_checkpoint import Subject
-    from drl_cli.analysis.play import PlayedEpisode
-    from drl_cli.analysis.rollout_files import BatchFile, EpisodeFile, ProgressFile
+    from drl_cli.analysis.play import PlayedEpisode, Player
+    from drl_cli.analysis.play_agents import AgentsPlayer
+    from drl_cli.analysis.rollout_files import AgentsFile, BatchFile, EpisodeFile, ProgressFile
     from drl_cli.cli.played import EpisodeJson, EpisodeLines
     from drl_cli.cli.terminal import Session, Stdout
     from drl_cli.envs.video import Video
@@ -126,6 +127,11 @@ def rollout(session: Session, checkpoint: str, imports: tuple[str, ...], **flags
     A line of --json is {"episode", "seed", "reward", "length", "terminated", "truncated", "cut"}, the last one {"summary":
     {"checkpoint", "algorithm", "env", "training_iteration", "explore", "episodes", "mean", "sd", "median", "iqm",
     "iqm_low", "iqm_high", "min", "max", "length_mean", "length_min", "length_max"}}, null if no episode was completed.
+
+    With several agents "reward" is the sum over them, a line of --json also has "agents": {agent: reward}, "policies": {agent:
+    policy id}, "policy_reward_mean": {policy id: mean over its agents}, the summary "policies": {policy id: the same numbers};
+    a line of --out is {"format": "drl-agents-episodes-1", "env", "episode", "seed", "agents": {agent: {"policy", "obs",
+    "action", "reward", "terminated", "truncated"}}}.
     """
     mode = _render_mode(flags["render"], flags["video_dir"])
     _check_output(flags)
@@ -148,15 +154,7 @@ def rollout(session: Session, checkpoint: str, imports: tuple[str, ...], **flags
         _say_what_plays(subject, flags["explore"], seed)
     output = terminal.Stdout(session)
     kept = flags["out"] and _kept(flags["out"], subject, output)
-    player = play.Player(
-        subject.policy,
-        lambda: subject.make_env(mode),
-        explore=flags["explore"],
-        recorder=flags["video_dir"] and _recorder(flags["video_dir"], subject, seed, flags["quiet"]),
-        keep=kept and _to_keep(flags, play),
-        fresh=subject.fresh_envs and mode != "human",  # a window would close and open
-        frames=subject.frames,
-    )
+    player = _player(subject, mode, flags, seed, kept and _to_keep(flags, play))
     episodes = flags["episodes"] or (None if flags["steps"] else DEFAULT_EPISODES)
     limits = play.Limits(episodes, flags["steps"], subject.horizon, flags["max_steps"] or subject.max_steps)
     progress = flags["track_progress"] and ProgressFile(flags["out"], limits)
@@ -166,6 +164,23 @@ def rollout(session: Session, checkpoint: str, imports: tuple[str, ...], **flags
         else played.EpisodeLines(output, flags["out"] == "-")
     )
     _play(player.play(limits, seed), [writer for writer in (kept, progress) if writer], printer)
+
+
+def _player(
+    subject: Subject, mode: str | None, flags: Mapping[str, Any], seed: int, keep: str | None
+) -> Player | AgentsPlayer:
+    """Return what plays ``subject``: one agent, or several."""
+    from drl_cli.analysis import play
+
+    recorder = flags["video_dir"] and _recorder(flags["video_dir"], subject, seed, flags["quiet"])
+    fresh = subject.fresh_envs and mode != "human"  # a window would close and open
+    if subject.agents:
+        from drl_cli.analysis import play_agents  # loads pydantic
+
+        return play_agents.AgentsPlayer(subject, mode, flags["explore"], recorder, keep, fresh)
+    return play.Player(
+        subject.policy, lambda: subject.make_env(mode), flags["explore"], recorder, keep, fresh, subject.frames
+    )
 
 
 def _check_output(flags: Mapping[str, Any]) -> None:
@@ -186,10 +201,14 @@ def _is_batches(out: str) -> bool:
     return bool(out) and out.lower().endswith(".json")
 
 
-def _kept(out: str, subject: Subject, output: Stdout) -> BatchFile | EpisodeFile:
+def _kept(out: str, subject: Subject, output: Stdout) -> BatchFile | EpisodeFile | AgentsFile:
     """Return the writer of the episodes: RLlib's batches into a *.json file, else our own lines."""
     from drl_cli.analysis import rollout_files
 
+    if subject.agents:
+        if _is_batches(out):
+            raise InputError("--out: RLlib's sample batches hold one agent. Give it a name that ends in .jsonl.")
+        return rollout_files.AgentsFile(out, subject.env, output.line if out == "-" else None)
     if _is_batches(out):
         return rollout_files.BatchFile(out)
     return rollout_files.EpisodeFile(out, subject.env, output.line if out == "-" else None)
@@ -213,7 +232,7 @@ def _say_what_plays(subject: Subject, explore: bool, seed: int) -> None:
 
 def _play(
     episodes: Iterator[PlayedEpisode],
-    writers: Sequence[BatchFile | EpisodeFile | ProgressFile],
+    writers: Sequence[BatchFile | EpisodeFile | AgentsFile | ProgressFile],
     printer: EpisodeLines | EpisodeJson,
 ) -> None:
     """Go through the episodes, hand each on, and end with the summary, also when Ctrl-C cuts it short."""

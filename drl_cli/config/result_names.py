@@ -5,6 +5,7 @@ RLlib's where it has them.
 """
 
 import operator
+import re
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -23,6 +24,9 @@ _ESTIMATED = ("step_{}", "step_{}_low", "step_{}_high", "episode_{}")
 
 EXPLORATION_FIELDS = ("epsilon", "stddev", "scale", "temperature", "parameter_stddev")
 """What an exploration says of itself, the mean over the environments."""
+
+POLICY_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,99}")
+"""What an id of a policy looks like: it is part of names of results, of arrays and of files."""
 
 COMPARE: dict[str, Callable[[Any, Any], Any]] = {
     ">=": operator.ge,

@@ -158,12 +158,14 @@ def make_raw(env_id: str, env_config: Mapping[str, Any], render_mode: str | None
             return gymnasium.make(env_id, disable_env_checker=True, **rendering, **env_config)
     except gymnasium.error.DependencyNotInstalled as error:
         raise EnvError(_missing(env_id, error)) from error
+    except EnvError:  # of an environment of this program, which says all that is to be said
+        raise
     except (Exception, SystemExit) as error:
         if getattr(error, "name", None) in _MUJOCO_NEEDS:
             raise EnvError(_missing(env_id, error)) from error
         unknown = NO_ARGUMENT.search(str(error))
         if unknown and unknown[1] in env_config and _is_of_the_call(error):
-            raise EnvError(f"env_config.{unknown[1]}: {env_id} takes no such argument. Leave it out.") from error
+            raise EnvError(f"env_config.{unknown[1]}: {env_id} has no such argument. Omit it.") from error
         given = f" with env_config {env_config}" if env_config else ""
         raise EnvError(f"{env_id} cannot be made{given}: {failure(error)}") from error
 

@@ -125,6 +125,7 @@ def description(policy: NumpyPolicy, facts: Mapping[str, Any], form: str) -> dic
         "drl": __version__,
         "algorithm": facts.get("algorithm"),
         "env": facts.get("env"),
+        **({"policy": facts["policy"]} if "policy" in facts else {}),
         "training_iteration": facts.get("counters", {}).get("training_iteration"),
         "evaluation_reward_mean": facts.get("score", {}).get("evaluation_reward_mean"),
         "signature": "serving_default",

@@ -24,6 +24,7 @@ from drl_cli.policies import distributions, policy_from_manifest, team_forward
 from drl_cli.policies.action_specs import ActionSpec, MultiBinarySpec
 from drl_cli.policies.filters import Filter
 from drl_cli.policies.forward import Forward
+from drl_cli.policies.policy_from_manifest import DEFAULT_POLICY as DEFAULT_POLICY
 
 if TYPE_CHECKING:
     from drl_cli.policies.custom_models import Model
@@ -31,7 +32,6 @@ if TYPE_CHECKING:
     from drl_cli.policies.nets import Heads, NetSpec, State, Weights
     from drl_cli.policies.policy_spec import PolicySpec
 
-DEFAULT_POLICY = "default_policy"
 SESSION = "drl_cli.policies.custom_models_tf:SessionFeatures"
 _COUNTS = {
     "Discrete": lambda action: [action.n],
@@ -343,19 +343,31 @@ class StoredPolicy(Protocol):
 def policy_from_checkpoint(checkpoint: StoredPolicy) -> NumpyPolicy:
     """Build the policy that a ``checkpoint.Checkpoint`` holds; needs neither TensorFlow nor Ray.
 
-    Raises CheckpointError when the description or the weights do not fit one another.
+    Raises CheckpointError when the description or the weights do not fit one another, and for one of several policies.
     """
-    policies = checkpoint.facts.get("policies")
-    if not isinstance(policies, dict) or DEFAULT_POLICY not in policies:
-        raise CheckpointError(f"{checkpoint.path}: the manifest holds no policy named {DEFAULT_POLICY}.")
+    policies = policies_from_checkpoint(checkpoint)
+    if DEFAULT_POLICY not in policies:
+        raise CheckpointError(
+            f"{checkpoint.path}: it holds several policies ({', '.join(policies)}), and one is needed."
+        )
+    return policies[DEFAULT_POLICY]
+
+
+def policies_from_checkpoint(checkpoint: StoredPolicy) -> dict[str, NumpyPolicy]:
+    """Build every policy that a ``checkpoint.Checkpoint`` holds, {policy id: NumpyPolicy}; see ``policy_from_checkpoint``."""
     try:
-        spec = policy_from_manifest.policy_spec(policies[DEFAULT_POLICY])
+        specs = policy_from_manifest.policy_specs(checkpoint.facts)
     except InputError as error:
         raise CheckpointError(f"{checkpoint.path}: {error}") from error
-    prefix = DEFAULT_POLICY + "/"
-    stored = checkpoint.arrays("weights", names=[prefix + name for name in spec.weight_names()], finite=True)
-    weights = {name.removeprefix(prefix): array for name, array in stored.items()}
-    try:
-        return NumpyPolicy(spec, weights)
-    except ValueError as error:
-        raise CheckpointError(f"{checkpoint.path}: the weights do not fit the policy's description: {error}") from error
+    wanted = [f"{policy}/{name}" for policy, spec in specs.items() for name in spec.weight_names()]
+    stored = checkpoint.arrays("weights", names=wanted, finite=True)
+    found = {}
+    for policy, spec in specs.items():
+        try:
+            found[policy] = NumpyPolicy(spec, {name: stored[f"{policy}/{name}"] for name in spec.weight_names()})
+        except ValueError as error:
+            named = "" if policy == DEFAULT_POLICY else f" of {policy}"
+            raise CheckpointError(
+                f"{checkpoint.path}: the weights{named} do not fit the policy's description: {error}"
+            ) from error
+    return found

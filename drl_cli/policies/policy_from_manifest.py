@@ -8,8 +8,10 @@ from __future__ import annotations
 
 import dataclasses
 import json
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
+from drl_cli.config.result_names import POLICY_ID
 from drl_cli.errors import CheckpointError
 from drl_cli.policies.nets import ACTIVATIONS, Conv, Dense, NetSpec
 from drl_cli.policies.policy_spec import (
@@ -40,6 +42,25 @@ _LATER = {
     "previous": False,
     "team": None,
 }
+
+
+DEFAULT_POLICY = "default_policy"
+"""The id of the policy of a run with one."""
+
+
+def policy_specs(facts: Mapping[str, Any]) -> dict[str, PolicySpec]:
+    """Return {policy id: PolicySpec} of the facts of a manifest: ``default_policy`` alone, or those of several agents.
+
+    Raises what ``policy_spec`` raises, and CheckpointError where a policy is missing or has no proper id.
+    """
+    policies, agents = facts.get("policies"), facts.get("agents")
+    known = policies if isinstance(policies, dict) else {}
+    ids: Any = agents.get("policies") if isinstance(agents, dict) else None
+    wanted = list(ids) if isinstance(ids, dict) and ids else [DEFAULT_POLICY]
+    for name in wanted:
+        if name not in known or not POLICY_ID.fullmatch(name):
+            raise CheckpointError(f"The manifest holds no policy named {name[:100]}.")
+    return {name: policy_spec(known[name]) for name in wanted}
 
 
 def policy_spec(data: Any) -> PolicySpec:

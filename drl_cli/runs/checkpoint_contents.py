@@ -34,7 +34,7 @@ def holding(path: Path | str, latest: bool = False) -> dict[str, Any]:
     """
     found = checkpoints.load(retention.find(path, latest))
     facts, run = found.facts, _run_of(found.path)
-    spec, why_not = _spec(facts)
+    specs, why_not = _specs(facts)
     return {
         "path": str(found.path),
         "run": run and str(run),
@@ -48,10 +48,11 @@ def holding(path: Path | str, latest: bool = False) -> dict[str, Any]:
         "versions": _versions(facts, run),
         "size": sum(entry["size"] for entry in found.listing.values()),
         "files": [{"name": name, **entry} for name, entry in sorted(found.listing.items())],
-        "policy": _policy(spec, facts) if spec else None,
+        "policy": _policy(specs[DEFAULT_POLICY], facts.get("spaces")) if DEFAULT_POLICY in specs else None,
+        **({"policies": _policies(specs, facts["agents"])} if specs and facts.get("agents") else {}),
         "arrays": _arrays(found),
         "replay": _replay(found),
-        "can": _can(found, run, spec, why_not),
+        "can": _can(found, run, specs, why_not),
     }
 
 
@@ -69,15 +70,12 @@ def _time(path: Path) -> str:
     return when.isoformat(timespec="seconds").replace("+00:00", "Z")
 
 
-def _spec(facts: Mapping[str, Any]) -> tuple[PolicySpec | None, str | None]:
-    """Return (PolicySpec, None), or (None, why it cannot be read)."""
-    policies = facts.get("policies")
-    if not isinstance(policies, dict) or DEFAULT_POLICY not in policies:
-        return None, f"The manifest holds no policy named {DEFAULT_POLICY}."
+def _specs(facts: Mapping[str, Any]) -> tuple[dict[str, PolicySpec], str | None]:
+    """Return ({policy id: PolicySpec}, None), or ({}, why they cannot be read)."""
     try:
-        return policy_from_manifest.policy_spec(policies[DEFAULT_POLICY]), None
+        return policy_from_manifest.policy_specs(facts), None
     except InputError as error:  # damage, or a custom network that is not registered here
-        return None, str(error)
+        return {}, str(error)
 
 
 def _versions(facts: Mapping[str, Any], run: Path | None) -> dict[str, Any]:
@@ -95,8 +93,18 @@ def _versions(facts: Mapping[str, Any], run: Path | None) -> dict[str, Any]:
     return found
 
 
-def _policy(spec: PolicySpec, facts: Mapping[str, Any]) -> dict[str, Any]:
-    space = (facts.get("spaces") or {}).get("obs") or {}
+def _policies(specs: Mapping[str, PolicySpec], agents: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
+    """Return each policy by its id, with the agents that it may act for and whether it learns."""
+    found = {}
+    for name, spec in specs.items():
+        own = agents["policies"][name]
+        facts = {"agents": list(own["agents"]), "trained": own["is_trained"], "differs_in": own["config"]}
+        found[name] = facts | _policy(spec, own["spaces"])
+    return found
+
+
+def _policy(spec: PolicySpec, spaces: Mapping[str, Any] | None) -> dict[str, Any]:
+    space = (spaces or {}).get("obs") or {}
     action = {name: value for name, value in spec.to_dict()["action"].items() if name != "kind"}
     return {
         "distribution": spec.distribution,
@@ -162,11 +170,11 @@ def _replay(found: Checkpoint) -> dict[str, Any] | None:
 
 
 def _can(
-    found: Checkpoint, run: Path | None, spec: PolicySpec | None, why_not: str | None
+    found: Checkpoint, run: Path | None, specs: Mapping[str, PolicySpec], why_not: str | None
 ) -> dict[str, dict[str, Any]]:
     """Whether it can be played, restored from (a new run) and resumed (its run continues), and why not."""
     weights = set(found.listed("weights")) if found.has("weights") else set()
-    missing = _missing(spec, weights) if spec else None
+    missing = _missing(specs, weights)
     play = why_not or (f"Its weights lack {missing}." if missing else None)
     restore = play or (
         None if found.has("state") else "It holds no state.json: counters and random states are missing."
@@ -175,9 +183,9 @@ def _can(
     return {name: {"possible": why is None, "why": why} for name, why in reasons.items()}
 
 
-def _missing(spec: PolicySpec, weights: set[str]) -> str | None:
-    lacking = [name for name in spec.weight_names() if f"{DEFAULT_POLICY}/{name}" not in weights]
-    return lacking[0] if lacking else None
+def _missing(specs: Mapping[str, PolicySpec], weights: set[str]) -> str | None:
+    named = ((policy, name) for policy, spec in specs.items() for name in spec.weight_names())
+    return next((name for policy, name in named if f"{policy}/{name}" not in weights), None)
 
 
 def _not_resumed(found: Checkpoint, run: Path | None) -> str | None:

@@ -123,7 +123,7 @@ def test_packed_and_unpacked_it_plays_the_same(pendulum_run, capsys, tmp_path):
         for place in (pendulum_run, tmp_path / "new")
     ]
     np.testing.assert_array_equal(actions[0], actions[1])
-    assert "is there already" in typed(capsys, "unpack", tmp_path / "a.tar.gz", "-o", tmp_path / "new", code=2)[1]
+    assert "already exists" in typed(capsys, "unpack", tmp_path / "a.tar.gz", "-o", tmp_path / "new", code=2)[1]
 
 
 def test_pack_and_unpack_tell_json_with_the_keys_that_their_help_lists(pendulum_run, capsys, tmp_path):

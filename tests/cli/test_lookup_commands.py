@@ -116,7 +116,7 @@ def test_algorithms_lists_all(drl):
 
 def test_algorithms_shows_one_with_its_keys(drl):
     _, out, _ = drl("algorithms", "sac", "--key", "tau", "--key", "n_step")
-    assert "tau = 0.01 share per target update" in out and "    RLlib: 0.005; here fits the higher" in out
+    assert "tau = 0.01 share per target update" in out and "    RLlib: 0.005; here matches the higher" in out
     assert "\nn_step = 3 env steps\n" in out and "gamma" not in out
 
 

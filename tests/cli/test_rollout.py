@@ -10,6 +10,7 @@ import pytest
 
 from drl_cli import cli, errors
 from drl_cli.analysis.loaded_checkpoint import open_subject
+from drl_cli.analysis.play import PlayedEpisode
 from drl_cli.cli import played as played_as
 from drl_cli.cli import rollout
 from drl_cli.experience.recorded.pieces import layout_of
@@ -129,7 +130,7 @@ def test_missing_checkpoint_exits_2(tmp_path, capsys):
 
 def test_interrupt_prints_what_was_played(capsys):
     def episodes():
-        yield SimpleNamespace(number=0, complete=True, is_cut=False, length=5, reward=3.0)
+        yield PlayedEpisode(0, 1, reward=3.0, length=5, terminated=True)
         raise KeyboardInterrupt
 
     lines = []

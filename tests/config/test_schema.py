@@ -473,6 +473,32 @@ _EXPLORING = {
     *(f"exploration_config.{name}" for name in KEYS_OF_EXPLORATION),
 }
 
+_TEAM_VALUES = {
+    **_VALUES,
+    "grad_clip": 10.0,
+    "n_step": 1,
+    "share_weights": True,
+    "mixer": "qmix",
+    "mixing_embed_dim": 32,
+    "hypernet_hiddens": [64],
+    "double_q": True,
+}
+_MADDPG = {
+    "train_batch_size": 256,
+    "exploration_config.type": "StochasticSampling",
+    "exploration_config.final_scale": None,
+    "gamma": 0.95,
+    "n_step": 1,
+    "prioritized_replay": False,
+    "share_weights": False,
+    "action_reg": 0.001,
+    "gumbel_temperature": 1.0,
+}
+_MAPPO = {"share_weights": True, "value_normalization": True, "death_masking": True, "shared_reward": False}
+_NO_STREAMS = {"hiddens", "noisy", "sigma0"}
+_NO_SMOOTHING = {"huber_threshold", "l2_reg", "policy_delay", "smooth_target_policy", "use_huber"}
+_NO_SMOOTHING |= {"target_noise", "target_noise_clip"}
+
 DIFFERENCES = {
     "SAC": ({}, set()),
     "TQC": (
@@ -534,6 +560,10 @@ DIFFERENCES = {
         {*_SOFT, "twin_q", "policy_delay"},
     ),
     "R2D2": ({**_VALUES, **_R2D2}, {*_SOFT, "twin_q", "policy_delay"}),
+    "QMIX": (_TEAM_VALUES, {*_SOFT, *_NO_STREAMS, "twin_q", "policy_delay"}),
+    "VDN": ({**_TEAM_VALUES, "mixer": "vdn"}, {*_SOFT, *_NO_STREAMS, "twin_q", "policy_delay"}),
+    "MADDPG": ({**_DDPG, **_MADDPG}, {*_SOFT, *_NO_SMOOTHING}),
+    "MAPPO": ({**_ON_POLICY, **_PPO, **_SDE, **_MAPPO}, {*_SOFT - {*_SDE}, *_REPLAY}),
     "PG": ({**_ON_POLICY, **_PG}, {*_SOFT, *_REPLAY}),
     "A2C": ({**_ON_POLICY, **_A2C, **_SDE}, {*_SOFT - {*_SDE}, *_REPLAY}),
     "A3C": ({**_ON_POLICY, **_A3C}, {*_SOFT, *_REPLAY}),
@@ -773,7 +803,7 @@ def test_keys_that_just_fit_are_taken(given):
     [
         ("TQC", {"top_quantiles_to_drop_per_net": 25}, "leaves none of n_quantiles 25"),
         ("DQN", {"num_atoms": 51, "v_min": 3, "v_max": 3}, "3 is not below v_max 3"),
-        ("DQN", {"noisy": True, "exploration_config": {"type": "ParameterNoise"}}, "noise on the weights"),
+        ("DQN", {"noisy": True, "exploration_config": {"type": "ParameterNoise"}}, "perturb the weights"),
         ("SAC", {"use_sde": True, "exploration_config": {"type": "GaussianNoise"}}, "GaussianNoise is another one"),
         ("SAC", {"worker_side_prioritization": True, "prioritized_replay": True}, "the learner computes all of them"),
         ("SAC", {"exploration_config": {"sde_sample_freq": 8}}, "it needs use_sde: true"),

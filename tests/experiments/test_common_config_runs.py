@@ -23,6 +23,7 @@ def pasted():
 @pytest.mark.parametrize("name", [name for name in table.names() if name not in FROM_FILES])
 def test_run_with_the_common_config_can_start(name, pasted, tmp_path):
     env = "CartPole-v1" if "Discrete" in table.find(name).actions else "Pendulum-v1"
+    env = "drl/TwoStepGame-v1" if table.find(name).team else env
     made = spec.from_flags({"run": name, "env": env, "config": pasted, "local_dir": str(tmp_path)})
     assert (made.run, made.config.num_workers, made.config.normalize_actions) == (name, 2, False)
 

@@ -114,5 +114,5 @@ def test_filter_of_images_is_refused():
     net = NetSpec("q", (("obs", 64),), (), (("q", 2),), image=image, convs=(Conv(2, 3, 2),))
     spec = PolicySpec((net,), "q", image, DiscreteSpec(2), obs_dtype="uint8", value=ValueSpec())
     assert spec.misfit() is None
-    with pytest.raises(CheckpointError, match="cannot run: a filter of observations that are images"):
+    with pytest.raises(CheckpointError, match="description: a filter of observations that are images"):
         policy_from_manifest.policy_spec(dataclasses.replace(spec, filter=True).to_dict())

@@ -44,8 +44,6 @@ def rows():
 
     Those without TensorFlow have a file of their own, ``test_evolution_rows``; those that learn from files have some for two.
     """
-    teams = [row for row in table.built_in() if row.team]
-    yield from ((row.name, "Team", {"env_config": {"env": "drl/TwoStepGame-v1"}}) for row in teams)
     for number, row in enumerate(row for row in table.built_in() if row.tensorflow and not row.team):
         shared = row.postprocess == "trajectory"
         kinds = (BOTH[number % 2], SEVERAL[number // 2 % 2]) if shared else row.actions
@@ -55,6 +53,8 @@ def rows():
     yield "A2C", "Discrete", {"model": LSTM}
     yield "PPO", "Discrete", {"observation_filter": "MeanStdFilter"}
     yield "DQN", "Discrete", {"observation_filter": "MeanStdFilter"}
+    teams = [row for row in table.built_in() if row.team]
+    yield from ((row.name, "Team", {"env_config": {"env": "drl/TwoStepGame-v1"}}) for row in teams)
 
 
 def keys_of(name):
@@ -118,7 +118,7 @@ def test_row_is_trained_played_scored_and_resumed_by_the_commands(tmp_path, caps
         ("PPO", "Odd-dictaction-v0", [], "PPO needs"),
         ("DQN", "Odd-multi-v0", [], "Algorithms for such actions: PG, A2C, A3C, PPO, TRPO, IMPALA, APPO"),
         ("SAC", "Odd-binary-v0", [], "Algorithms for such actions: PG, A2C, A3C, PPO, TRPO, IMPALA, APPO"),
-        ("A2C", "CartPole-v1", ["clip_param=0.2"], "clip_param: a key of PPO, APPO"),
+        ("A2C", "CartPole-v1", ["clip_param=0.2"], "clip_param: a key of PPO, MAPPO, APPO"),
         ("PPO", "CartPole-v1", ["buffer_size=1000"], "buffer_size: a key of"),
         ("TRPO", "CartPole-v1", ["vf_share_layers=true"], "vf_share_layers: TRPO needs false"),
         ("PG", "CartPole-v1", ["use_critic=false"], "false needs batch_mode complete_episodes"),

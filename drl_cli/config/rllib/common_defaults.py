@@ -86,6 +86,8 @@ def clashes(mapping: dict[str, Any], schema: type[Section]) -> list[tuple[tuple[
         found.append(
             (("model", "vf_share_layers"), "the fit of the value would move TRPO's policy out of its trust region")
         )
+    if isinstance(given, dict) and given.get("vf_share_layers") is True and "death_masking" in fields:
+        found.append((("model", "vf_share_layers"), "the value of a team sees more than its agents do"))
     if isinstance(given, dict) and _PASTED in given and all(given.get(name, ()) == _ATARI[name] for name in _ATARI):
         found += [(("model", name), "preprocessor_pref makes Atari games ready") for name in _ATARI]
     if mapping.get("replay_sequence_length") == 1 and model and _is_recurrent(model):

@@ -9,27 +9,26 @@ names under which they are registered.
 """
 
 import fnmatch
-import re
 from collections.abc import Mapping
 from typing import Annotated, Any, Literal, TypeVar
 
 from pydantic import AfterValidator, BeforeValidator, Field, ValidationError, field_serializer, model_validator
 from typing_extensions import Self
 
+from drl_cli.config.result_names import POLICY_ID
 from drl_cli.config.schema import MisfitError, PlainMapping, Section, Whole, key
 from drl_cli.config.sections.self_play import SelfPlayConfig
 from drl_cli.errors import ConfigError, suggestion
 
 S = TypeVar("S", bound=Section)
 
-_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,99}")
 ID_ALLOWED = "letters, digits, '_', '.' and '-', a letter or digit first, at most 100"
 MAPPED = ("policies", "policy_mapping", "policy_mapping_fn", "policies_to_train")
 TUPLE = 4  # places of RLlib's: class, observation space, action space, config
 
 
 def _is_id(name: str) -> str:
-    if not _ID.fullmatch(name):
+    if not POLICY_ID.fullmatch(name):
         raise ValueError(f"{name[:60]!r} is no id of a policy")
     return name
 

@@ -48,7 +48,7 @@ class CrashingCartPoles(MultiAgentEnv):
         ``stall_time_sec``: for how long. ``env_config``: as for ``multi_agent_cart_pole``.
         """
         self._env = multi_agent_cart_pole(**env_config)
-        self.agents, self.notes = self._env.agents, self._env.notes
+        self.agents, self.notes, self.metadata = self._env.agents, self._env.notes, self._env.metadata
         self._p_crash, self._p_crash_reset = p_crash, p_crash_reset
         self._p_stall, self._stall_s = p_stall, stall_time_sec
         self._rng = np.random.default_rng()

@@ -33,6 +33,7 @@ class Copies(MultiAgentEnv):
         """``make()`` returns a copy, prepared (``envs.make.make``); ``count``: N. Raises what ``make`` raises."""
         self._envs = {str(index): make() for index in range(count)}
         self.agents = list(self._envs)
+        self.metadata = self._envs["0"].metadata
         self._view = AgentView(preprocessors.described(self._envs["0"]))
         self._frames: dict[str, Any] = {}
         self._playing: set[str] = set()

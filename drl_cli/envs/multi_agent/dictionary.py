@@ -49,6 +49,8 @@ class DictionaryEnv(MultiAgentEnv):
         self._env: Any = env
         self._limit, self._lists_present = limit, lists_present
         self.is_turn_based = is_turn_based
+        described = getattr(env, "metadata", None)  # RLlib's form need not have it
+        self.metadata = described if isinstance(described, Mapping) else {}
         self._takes_seed = _takes_seed(env)
         raw = _agents_of(env)
         raw = list(self._reset(0)[0]) if raw is None else raw

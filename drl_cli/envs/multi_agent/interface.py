@@ -52,6 +52,8 @@ class MultiAgentEnv(abc.ABC):
     agents: Sequence[str]
     is_turn_based: bool
     """Whether at most one agent acts at a time."""
+    metadata: Mapping[str, Any] = {}
+    """What it says of its pictures, as gymnasium has it: ``render_modes``, ``render_fps``."""
     notes: list[str]
     """What the environment left out and was filled in, one line each and each once; whoever reports them empties the list."""
 

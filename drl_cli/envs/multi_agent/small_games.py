@@ -89,6 +89,7 @@ class TicTacToe(MultiAgentEnv):
 
     def __init__(self, render_mode: str | None = None) -> None:
         """``render_mode``: "rgb_array" or None; frames are drawn either way."""
+        self.metadata = {"render_modes": ["rgb_array"], "render_fps": 2}
         parts: dict[str, spaces.Space] = {
             "action_mask": spaces.Box(0, 1, (9,), np.int8),
             "observation": spaces.Box(0, 1, (3, 3, 2), np.int8),

@@ -39,7 +39,7 @@ class TeamEnv(gymnasium.Env):
 
     def __init__(
         self,
-        env: MultiAgentEnv | str,
+        env: MultiAgentEnv | str = "",
         env_config: Mapping[str, Any] | None = None,
         reward: str = "sum",
         agent_ids: bool = True,
@@ -50,6 +50,8 @@ class TeamEnv(gymnasium.Env):
         ``reward``: "sum" or "mean" of the agents' rewards; ``agent_ids``: a one-hot number of each agent follows its
         observation, so that shared weights can tell them apart. Raises EnvError for what cannot be a team.
         """
+        if not env:
+            raise EnvError(f"env_config.env: {TEAM_ID} needs the id of an environment with several agents.")
         if reward not in REWARDS:
             raise EnvError(f"env_config.reward: {str(reward)[:60]!r} is neither 'sum' nor 'mean'.")
         self._env = env if isinstance(env, MultiAgentEnv) else _opened(env, env_config or {}, render_mode)

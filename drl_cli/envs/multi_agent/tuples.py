@@ -25,7 +25,7 @@ class TupleAgents:
         self.observation_spaces, self.action_spaces = (
             dict(zip(self.possible_agents, space, strict=True)) for space in spaces
         )
-        self.render, self.close = env.render, env.close
+        self.render, self.close, self.metadata = env.render, env.close, env.metadata
         own: Any = env.unwrapped
         if hasattr(own, "state") and callable(own.state):
             self.state = own.state

@@ -21,7 +21,7 @@ class TurnBased:
         self.possible_agents, self.agents = env.possible_agents, []
         self.observation_space, self.action_space = env.observation_space, env.action_space
         self._acting: Any = None
-        self.state, self.render, self.close = env.state, env.render, env.close
+        self.state, self.render, self.close, self.metadata = env.state, env.render, env.close, env.metadata
 
     def reset(self, seed: int | None = None) -> tuple[dict[Any, Any], dict[Any, Any]]:
         """Return (obs, infos) of the agent whose turn is first."""

@@ -43,9 +43,12 @@ DEFAULT = {
     "SimpleQ": EPSILON,
     "QRDQN": EPSILON,
     "R2D2": EPSILON,
+    "VDN": EPSILON,
+    "QMIX": EPSILON,
+    "MADDPG": {**DRAWN, "random_timesteps": 1500},
     "APEX": {"type": "PerWorkerEpsilonGreedy", **RANDOM, "random_timesteps": 2000},
     **dict.fromkeys(
-        ("PG", "A2C", "A3C", "PPO", "TRPO", "IMPALA", "APPO", "MARWIL", "BC"), {**DRAWN, "random_timesteps": 0}
+        ("PG", "A2C", "A3C", "PPO", "MAPPO", "TRPO", "IMPALA", "APPO", "MARWIL", "BC"), {**DRAWN, "random_timesteps": 0}
     ),
 }
 

@@ -152,6 +152,28 @@ def test_what_cannot_be_a_team_is_refused_in_one_line(env, message):
         TeamEnv(env)
 
 
+@pytest.mark.parametrize(
+    ("env_config", "message"),
+    [
+        ({}, "env_config.env: drl/Team-v1 needs the id of an environment with several agents."),
+        ({"env": "CartPole-v1"}, "env_config.env: CartPole-v1 has one agent; a team has several."),
+        ({"env": "drl/TwoStepGame-v1", "reward": "most"}, "env_config.reward: 'most' is neither 'sum' nor 'mean'."),
+        (
+            {"env": "drl/TwoStepGame-v1", "size": 3},
+            "env_config.size: drl/Team-v1 takes no such argument. Leave it out.",
+        ),
+        (
+            {"env": "drl/TwoStepGam-v1"},
+            "There is no environment 'drl/TwoStepGam-v1'. Did you mean 'drl/TwoStepGame-v1' or",
+        ),
+    ],
+)
+def test_team_of_what_is_none_is_refused_in_one_line(env_config, message):
+    with pytest.raises(EnvError) as caught:
+        make.check("drl/Team-v1", env_config, table.find("QMIX"))
+    assert str(caught.value).startswith(message)
+
+
 def test_reward_of_a_team_is_a_sum_or_a_mean():
     with pytest.raises(EnvError, match=r"env_config.reward: 'most' is neither 'sum' nor 'mean'"):
         TeamEnv(TwoStep(), reward="most")

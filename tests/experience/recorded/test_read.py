@@ -180,7 +180,7 @@ def test_paths_that_hold_nothing_readable_are_refused(tmp_path):
         (tmp_path, "holds no"),
         (tmp_path / "none.json", "No such file"),
         (tmp_path / "*.json", "no file matches"),
-        (tmp_path / "pipe", "no regular file"),
+        (tmp_path / "pipe", "not a regular file"),
         (tmp_path / "a\0b", "null"),
         (write(tmp_path / "a.zip", ""), "Unpack it"),
         (write(tmp_path / "a.hdf5", ""), "minari://FOLDER"),

@@ -1,0 +1,141 @@
+"""The loop that plays the policies of several agents in one environment, episode by episode; ``play`` is that of one agent.
+
+Used by ``drl rollout``. An episode that was played here has, beside the sum, the return of every agent and the policy that
+acted for it; agents act by the classes with which ``actors.agents_tester`` scores them.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator, Mapping
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from drl_cli.actors.agents_tester import ActingPolicies, AgentEpisode, play_step
+from drl_cli.analysis.play import INFOS, LONGEST_TEXT, AgentSteps, FrameRecorder, Limits, PlayedEpisode
+from drl_cli.config.plain_data import plain
+from drl_cli.envs.env_reuse import FOREIGN
+from drl_cli.envs.make import UNBOUNDED_STEPS
+from drl_cli.envs.multi_agent.episode_mapping import EpisodeMapping
+from drl_cli.errors import EnvError, RunFailed, failure
+
+if TYPE_CHECKING:
+    from drl_cli.analysis.loaded_checkpoint import Subject
+    from drl_cli.envs.multi_agent.interface import AgentsStep, MultiAgentEnv
+
+
+class AgentsPlayer:
+    """Plays the policies of ``subject``, whose environment has several agents, and yields each episode as it ends."""
+
+    def __init__(
+        self,
+        subject: Subject,
+        render_mode: str | None = None,
+        explore: bool = False,
+        recorder: Callable[[int], FrameRecorder] | None = None,
+        keep: str | None = None,
+        fresh: bool = False,
+    ) -> None:
+        """See ``play.Player``; ``keep``: None, ``STEPS`` or ``INFOS``."""
+        self._subject, self._mode, self._explore = subject, render_mode, explore
+        self._recorder, self._keep, self._fresh = recorder, keep, fresh
+        self._agents = subject.several
+
+    def play(self, limits: Limits, seed: int) -> Iterator[PlayedEpisode]:
+        """Yield episodes until a limit is reached; episode i is seeded with ``seed + i``. Raises RunFailed."""
+        left = math.inf if limits.steps is None else limits.steps
+        count = math.inf if limits.episodes is None else limits.episodes
+        horizon, bound = limits.horizon or math.inf, limits.max_steps or UNBOUNDED_STEPS
+        env, number = None, 0
+        try:
+            while number < count and left > 0:
+                if env is None:
+                    env = self._subject.make_agents_env(self._mode)
+                episode = self._episode(env, PlayedEpisode(number, seed + number), min(left, horizon, bound))
+                if not episode.complete and episode.length >= min(horizon, bound):
+                    episode.truncated, episode.is_cut = True, episode.length < horizon
+                left -= episode.length
+                number += 1
+                if self._fresh:
+                    env.close()
+                    env = None
+                yield episode
+        finally:
+            if env is not None:
+                env.close()
+
+    def _episode(self, env: MultiAgentEnv, episode: PlayedEpisode, most: float) -> PlayedEpisode:
+        """Play one episode of at most ``most`` steps."""
+        video = self._recorder(episode.number) if self._recorder else None
+        try:
+            self._steps(env, episode, most, video)
+        except BaseException:
+            if video:
+                video.abort()
+            raise
+        if video:
+            video.close()
+        return episode
+
+    def _steps(self, env: MultiAgentEnv, played: PlayedEpisode, most: float, video: FrameRecorder | None) -> None:
+        policies = self._subject.policies
+        acting = ActingPolicies(policies, self._agents, 1)
+        mapping = EpisodeMapping(self._agents, (played.seed, 0)).of_episode(0)
+        episode = AgentEpisode(0, played.seed, env, mapping)
+        kept = _Kept(played, self._keep)
+        try:
+            episode.begin(acting)
+            kept.add(episode.now)
+            _show(env, self._subject.env, video)
+            while episode.length < most and not episode.now.is_over:
+                actions = play_step([episode], acting, list(policies), self._explore)[0]
+                kept.acted(actions)
+                kept.add(episode.now)
+                _show(env, self._subject.env, video)
+        except EnvError:
+            raise
+        except FOREIGN as error:
+            place = f"step {episode.length + 1} of episode #{played.number} (seed {played.seed})"
+            raise RunFailed(f"{self._subject.env} raised in {place}: {failure(error)}") from error
+        played.returns, played.policy_of, played.length = dict(episode.returns), mapping, episode.length
+        played.reward = float(sum(episode.returns.values()))
+        if episode.now.is_over:
+            played.terminated, played.truncated = episode.terminated, not episode.terminated
+
+
+class _Kept:
+    """Files what each agent does into ``PlayedEpisode.steps``, where transitions are kept."""
+
+    def __init__(self, played: PlayedEpisode, keep: str | None) -> None:
+        self._steps, self._keep = played.steps, keep
+
+    def add(self, step: AgentsStep) -> None:
+        if not self._keep:
+            return
+        for agent, reward in step.rewards.items():
+            own = self._steps.get(agent)
+            if own is not None and own.rewards:
+                own.rewards[-1] += float(reward)
+        for agent, obs in step.obs.items():
+            own = self._steps.setdefault(agent, AgentSteps())
+            own.obs.append(np.array(obs))
+            if self._keep == INFOS and own.action:
+                own.infos.append(plain(step.infos.get(agent, {}), LONGEST_TEXT))
+            if agent in step.ended:
+                own.ends = (agent in step.terminated, agent in step.truncated)
+
+    def acted(self, actions: Mapping[str, np.ndarray]) -> None:
+        if self._keep:
+            for agent, action in actions.items():
+                self._steps[agent].action.append(np.asarray(action))
+                self._steps[agent].rewards.append(0.0)
+
+
+def _show(env: MultiAgentEnv, env_id: str, video: FrameRecorder | None) -> None:
+    if video is None:
+        return
+    try:
+        video.add(env.render())
+    except FOREIGN as error:  # an environment draws by foreign code
+        raise EnvError(f"{env_id} cannot be drawn: {failure(error)}.") from error
