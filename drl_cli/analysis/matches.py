@@ -90,7 +90,8 @@ def _one_policy(subject: Subject) -> NumpyPolicy:
         return subject.policies[setup["learner"]]
     if len(subject.policies) > 1:
         raise ConfigError(
-            f"--against: {subject.path} has the policies {', '.join(subject.policies)}; games are between runs with one policy each."
+            f"--against: {subject.path} has the policies {', '.join(subject.policies)}; games are between runs with one policy "
+            "each."
         )
     return subject.policy
 

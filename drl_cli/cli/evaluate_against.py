@@ -1,4 +1,4 @@
-"""``drl evaluate RUN --against OPPONENT``: games of one policy against another, sides exchanged. ``analysis.matches`` counts."""
+"""``drl evaluate RUN --against OPPONENT``: games of one policy against another, counted by ``analysis.matches``."""
 
 from __future__ import annotations
 

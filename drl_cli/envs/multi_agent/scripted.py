@@ -48,8 +48,8 @@ def check(name: str, spaces: EnvSpec) -> None:
         return
     if name not in OPPONENTS.all():
         raise InputError(
-            f"there is no opponent {name[:60]!r}.{suggestion(name, names())} They are {', '.join(names()[:8])}. Register one with "
-            "drl_cli.register_opponent in a module, and name that module: --import MODULE."
+            f"there is no opponent {name[:60]!r}.{suggestion(name, names())} They are {', '.join(names()[:8])}. Register one "
+            "with drl_cli.register_opponent in a module, and name that module: --import MODULE."
         )
 
 
