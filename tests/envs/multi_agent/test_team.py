@@ -160,7 +160,7 @@ def test_what_cannot_be_a_team_is_refused_in_one_line(env, message):
         ({"env": "drl/TwoStepGame-v1", "reward": "most"}, "env_config.reward: 'most' is neither 'sum' nor 'mean'."),
         (
             {"env": "drl/TwoStepGame-v1", "size": 3},
-            "env_config.size: drl/Team-v1 takes no such argument. Leave it out.",
+            "env_config.size: drl/Team-v1 has no such argument. Omit it.",
         ),
         (
             {"env": "drl/TwoStepGam-v1"},
