@@ -45,6 +45,8 @@ ENVIRONMENTS = {
     "bipedalwalker": "BipedalWalker-v3",
     "pong": "ALE/Pong-v5",
     "two-step-game": "drl/TwoStepGame-v1",
+    "tic-tac-toe": "drl/TicTacToe-v1",
+    "connect-four": "drl/ConnectFour-v1",
 }
 """What the first words of a file's name stand for."""
 BLIND = {"cartpole-ppo-lstm": "drl/StatelessCartPole-v1"}

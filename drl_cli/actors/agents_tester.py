@@ -40,7 +40,8 @@ class ActingPolicies:
             self._states[name] = policy.initial_state(count)
         self_play, spaces = agents.get("self_play"), agents["spaces"]
         named = dict.fromkeys([*self_play["scripted"], *self_play["evaluate_against"]]) if self_play else {}
-        self._scripted = opponents(list(named), spaces, rows)
+        named = [name for name in named if name not in agents["policies"]]
+        self._scripted = opponents(named, spaces, rows)
         self._agents |= {name: {agent: i for i, agent in enumerate(spaces)} for name in named}
 
     def row(self, name: str, env: int, agent: str) -> int:

@@ -1,7 +1,7 @@
 """OpponentPool: the frozen copies of a policy that plays against itself, how it does against them, and whom it meets next.
 
-Used by ``actors.policy_group``. Elo (1978): the expected score of a player rated d above another is 1 / (1 + 10^(−d / 400)); after a
-game each rating moves by ``STEP`` times what the score was above the expected one. A copy begins with the learner's rating.
+Used by ``actors.policy_group``. Elo (1978): the expected score of a player rated d above another is 1 / (1 + 10^(−d / 400));
+after a game each rating moves by ``STEP`` times what the score was above the expected one. A copy begins with the learner's.
 Prioritised opponents: Vinyals et al. 2019.
 """
 

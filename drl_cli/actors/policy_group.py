@@ -144,8 +144,8 @@ class GroupLearner:
             learner.observe(_seen_of(seen, name))
 
     def _note_games(self, seen: Sequence[Any]) -> None:
-        for one in seen if self._pool is not None else ():
-            if one is not None and ODDS in one:
+        for one in seen:
+            if self._pool is not None and one is not None and ODDS in one:
                 self._pool.note(one[ODDS])
 
     def _pool_stats(self) -> dict[str, float]:

@@ -1,4 +1,4 @@
-"""An opponent without weights in a worker with several agents: it acts for its streams, and nothing is learnt from what it does."""
+"""An opponent without weights in a worker with several agents: it acts for its streams; nothing is learnt from them."""
 
 from __future__ import annotations
 

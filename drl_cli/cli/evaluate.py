@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from drl_cli.cli import (
+    evaluate_against,
     evaluate_data,
     figures,
     group,
@@ -39,6 +40,7 @@ EXAMPLES = """
 drl evaluate ~/ray_results/default/RUN
 drl evaluate RUN_1 RUN_2 RUN_2/checkpoint_000010 --episodes 100
 drl evaluate RUN --explore --seed 500
+drl evaluate RUN --against RUN_2 --episodes 1000 --explore
 drl evaluate RUN --data experience.json
 drl evaluate RUN --json | jq '.checkpoints[0].greedy.iqm'
 """
@@ -56,6 +58,12 @@ _evaluate_options = options.apply(
             show_default=True,
             group=HOW,
             help="Episodes per score.",
+        ),
+        group.option(
+            "--against",
+            metavar="OPPONENT",
+            group=HOW,
+            help="Play against another run or checkpoint, or against an opponent by name (random), sides exchanged.",
         ),
         group.option("--explore", is_flag=True, group=HOW, help="Also score the exploring policy."),
         group.option(
@@ -116,6 +124,11 @@ def evaluate(
     were cut by --max-steps, "rewards": [...], "lengths": [...]}. With several agents these are of the sum over them, and
     "policies": {policy id: the same of the mean over its agents}; --assert 'policies/ID/mean>=195'.
 
+    With --against each of two policies plays every side in turn; games are won, drawn and lost by returns, with 95 % Wilson
+    intervals. Both act greedily, which in a game without chance gives as many different games as there are sides; with
+    --explore both draw their actions. JSON: {"explore", "matches": [{"path", "env", "against", "games", "won", "drawn",
+    "lost", "win_rate", "win_low", "win_high", "loss_rate", "loss_low", "loss_high", "score": draws count half}]}.
+
     JSON with --data: {"data", "confidence", "checkpoints": [{"path", "algorithm", "env", "training_iteration",
     "timesteps_total", "gamma", "policy", "files", "incomplete", "without_logp", "episodes", "steps",
     "effective_sample_size", "behaviour": MEAN, "is": BOTH, "wis": BOTH}]}, BOTH: {"per_step": MEAN, "per_episode": MEAN},
@@ -138,6 +151,11 @@ def evaluate(
     seeds = list(range(flags["seed"], flags["seed"] + flags["episodes"]))
     for notice in dict.fromkeys(subject.notice for subject in subjects if subject.notice):
         say(notice)
+    if flags["against"] is not None:
+        opponent = evaluate_against.opponent_of(flags["against"], flags, subjects)
+        found = evaluate_against.rows(subjects, opponent, flags, seeds)
+        evaluate_against.write(session, found, flags["explore"], as_json)
+        return
     rows = []
     for number, subject in enumerate(subjects, 1):
         rows.append(_facts(subject))

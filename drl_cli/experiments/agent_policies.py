@@ -79,7 +79,8 @@ def _against_itself(
     first, found = next(iter(spaces.values())), []
     if len(spaces) < 2 or len({kind_of_spaces(own) for own in spaces.values()}) > 1:
         found.append(
-            f"multiagent.self_play: it needs two agents or more with equal spaces, which can change sides; here are {listed(spaces)}."
+            f"multiagent.self_play: it needs two agents or more with equal spaces, which can change sides; "
+            f"here are {listed(spaces)}."
         )
     if first["action"]["kind"] != "Discrete":
         found.append(

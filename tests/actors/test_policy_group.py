@@ -1,5 +1,7 @@
 """Several policies behind one learner and one replay."""
 
+from types import SimpleNamespace
+
 import numpy as np
 import pytest
 from agents_at_random import SPACES
@@ -9,6 +11,8 @@ from drl_cli.actors.multi_agent_worker import AgentColumns
 from drl_cli.actors.policy_group import GroupLearner, GroupReplay
 from drl_cli.actors.policy_slots import PolicySetup
 from drl_cli.algorithms.dqn import DQN, DQNConfig
+from drl_cli.config.sections.multi_agent import MultiAgentConfig
+from drl_cli.config.sections.self_play import SelfPlayConfig
 from drl_cli.errors import CheckpointError
 from drl_cli.experience.columns import Meta, Token
 from drl_cli.extras import load
@@ -175,3 +179,50 @@ def test_replays_of_several_policies_are_one_file_and_come_back(tmp_path):
         break
     with pytest.raises(CheckpointError, match="other policies"):
         other.load(arrays, {"policies": {"a": {}}})
+
+
+def _self_play_group():
+    names = ("main", "main_0", "main_1")
+    keys = MultiAgentConfig(self_play=SelfPlayConfig(opponents=2, freeze_interval=100))
+    setups = {
+        name: PolicySetup(SimpleNamespace(multiagent=keys), OneWeight(), ("a", "b"), name == "main") for name in names
+    }
+    server = InlineCluster().spawn("server", "drl_cli.actors.parameter_server:ParameterServer", (), "here")
+    initial = {name: {"w": np.float32([0.0])} for name in names}
+    server.call("push", initial)
+    playing = {"learner": "main", "slots": names[1:], "scripted": [], "own_share": 0.5, "evaluate_against": ["random"]}
+    identity = {"seed": 0, "with_ray": False, "self_play": playing}
+    return GroupLearner("test_policy_group:OnesLearner", setups, "graph", initial, identity, server), server
+
+
+def test_a_frozen_copy_has_the_learners_weights_and_keeps_them():
+    group, server = _self_play_group()
+    fragment = AgentColumns(2, {"main": _columns("main")})
+    for steps in (50, 100, 150):  # the second update freezes
+        result = group.learn(steps, [None], fragment)
+    _, weights = server.call("pull", 1).result()
+    assert [float(weights[name]["w"][0]) for name in ("main", "main_0", "main_1")] == [3.0, 2.0, 0.0]
+    assert weights["self_play"]["odds"].tolist() == [0.5, 0.5, 0.0]
+    assert result["stats"]["main/copies_frozen"] == 1
+
+
+def test_games_reach_the_pool_and_go_on_from_a_checkpoint():
+    group, _ = _self_play_group()
+    fragment = AgentColumns(2, {"main": _columns("main")})
+    group.learn(100, [None], fragment)
+    result = group.learn(101, [{"self_play": np.float32([[1, 1.0]])}, None], fragment)
+    assert result["stats"]["main/elo"] == 1008.0
+    assert result["stats"]["main/win_rate_main_0"] == 1.0
+    other, server = _self_play_group()
+    other.load(group.state(), 3)
+    other.push()
+    _, weights = server.call("pull", 1).result()
+    assert float(weights["main_0"]["w"][0]) == 1.0
+    assert other.learn(102, [None], fragment)["stats"] == group.learn(102, [None], fragment)["stats"]
+
+
+def test_observed_games_of_a_replay_reach_the_pool_too():
+    group, _ = _self_play_group()
+    group.learn(100, [None], AgentColumns(2, {"main": _columns("main")}))
+    group.observe([{"self_play": np.float32([[1, 0.0]])}])
+    assert group._pool.stats()["elo"] == 992.0

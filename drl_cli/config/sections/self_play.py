@@ -1,7 +1,7 @@
 """Keys of self-play: the policy that learns plays against frozen copies of itself, and against opponents by name.
 
-The section ``multiagent.self_play``; without opponents it does nothing. Sources: Silver et al. 2017 (arXiv 1712.01815: play against
-oneself), Vinyals et al. 2019 (AlphaStar: prioritised fictitious self-play).
+The section ``multiagent.self_play``; without opponents it does nothing. Sources: Silver et al. 2017 (arXiv 1712.01815:
+play against oneself), Vinyals et al. 2019 (AlphaStar: prioritised fictitious self-play).
 """
 
 from typing import Annotated, Literal

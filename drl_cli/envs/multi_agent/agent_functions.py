@@ -1,4 +1,4 @@
-"""``register_policy_mapping``, ``register_observation_fn`` and ``register_opponent``: functions of one's own that a ``multiagent`` block names.
+"""``register_policy_mapping``, ``register_observation_fn`` and ``register_opponent``: functions of one's own, by name.
 
 A mapping is called as ``function(agent_id, episode)`` as each episode begins, once for every agent, and returns the id of the
 policy that acts for it until the episode ends; ``episode`` has ``number``, ``env_index``, ``worker_index``, ``agents`` and a

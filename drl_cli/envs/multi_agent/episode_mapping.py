@@ -13,7 +13,6 @@ from drl_cli.envs.plugin_calls import called
 from drl_cli.errors import PluginFailed, suggestion
 from drl_cli.randomness import generator
 
-
 ODDS = "self_play"  # where the odds of opponents stand among the weights of policies: {"odds": float32 [players]}
 
 

@@ -31,6 +31,11 @@ BUNDLED: dict[str, tuple[Opponent, int | None]] = {
 """Name → the function, and the numbers of the observations that it reads; None: any."""
 
 
+def names() -> list[str]:
+    """Return all opponents by name, those of installed packages included."""
+    return [*BUNDLED, *OPPONENTS.all()]
+
+
 def check(name: str, spaces: EnvSpec) -> None:
     """Raise InputError where there is no opponent ``name`` for agents with ``spaces``."""
     if name in BUNDLED:
@@ -42,10 +47,9 @@ def check(name: str, spaces: EnvSpec) -> None:
             )
         return
     if name not in OPPONENTS.all():
-        names = [*BUNDLED, *OPPONENTS.known()]
         raise InputError(
-            f"there is no opponent {name[:60]!r}.{suggestion(name, names)} They are {', '.join(names[:8])}. Register one with "
-            "drl_cli.register_opponent in a module, and name that module: --import MODULE."
+            f"there is no opponent {name[:60]!r}.{suggestion(name, names())} They are {', '.join(names()[:8])}. Register one "
+            "with drl_cli.register_opponent in a module, and name that module: --import MODULE."
         )
 
 
