@@ -61,7 +61,11 @@ def test_tester_that_died_is_told():
 def test_as_many_testers_are_made_as_the_config_asks_for(count, is_remote, names):
     spawned = []
     cluster = SimpleNamespace(is_remote=is_remote, spawn=lambda name, *_: spawned.append(name))
-    assembly.make_tester(small_config(evaluation_num_workers=count, num_workers=2), ENV, "spec", cluster, "server")
+    assembly.make_tester(
+        assembly.RunSetup("row", small_config(evaluation_num_workers=count, num_workers=2), ENV, "spec"),
+        cluster,
+        "server",
+    )
     assert spawned == (["tester"] if names == 1 else [f"tester {index}" for index in range(names)])
 
 
@@ -91,7 +95,11 @@ def test_training_with_workers_waits_for_scores_only_when_asked(parallel, waits,
         looks.append(1)
         if len(looks) == 3:
             handle.answers[-1].finish(
-                [SimpleNamespace(reward=1.0, length=5, is_cut=False, custom_metrics={}, hist_data={})]
+                [
+                    SimpleNamespace(
+                        reward=1.0, length=5, is_cut=False, custom_metrics={}, hist_data={}, policy_rewards={}
+                    )
+                ]
             )
 
     made._cluster.is_remote = True

@@ -28,10 +28,12 @@ def spawned(*args):
 
 def test_tester_is_told_to_play_whole_games():
     cluster = SimpleNamespace(spawn=spawned)
-    asked = assembly.make_tester(small_config(), env(), "spec", cluster, "server")[0]
+    asked = assembly.make_tester(assembly.RunSetup("row", small_config(), env(), "spec"), cluster, "server")[0]
     assert asked["preprocessing"] == PLAN | {"atari": GAME | {"lives": False}}
     assert (
-        assembly.make_tester(small_config(), env(preprocessing=None), "spec", cluster, "server")[0]["preprocessing"]
+        assembly.make_tester(
+            assembly.RunSetup("row", small_config(), env(preprocessing=None), "spec"), cluster, "server"
+        )[0]["preprocessing"]
         is None
     )
 

@@ -32,7 +32,7 @@ def test_workers_and_testers_start_with_the_variables_for_workers():
     assert asked_by(**given)["runtime_env"] == told and "runtime_env" not in asked_by()
     asked = []
     cluster = SimpleNamespace(spawn=lambda *args: asked.append(args[4]), is_remote=True)
-    assembly.make_tester(small_config(num_workers=2, **given), ENV, "spec", cluster, "server")
+    assembly.make_tester(assembly.RunSetup("row", small_config(num_workers=2, **given), ENV, "spec"), cluster, "server")
     assert asked == [{"runtime_env": told}]
 
 
