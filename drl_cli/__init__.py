@@ -35,6 +35,7 @@ _WHERE = {
     "register_exploration": "drl_cli.policies.exploration.custom_exploration:register_exploration",
     "register_logger": "drl_cli.runs.loggers.custom_loggers:register_logger",
     "register_observation_fn": "drl_cli.envs.multi_agent.agent_functions:register_observation_fn",
+    "register_opponent": "drl_cli.envs.multi_agent.agent_functions:register_opponent",
     "register_policy_mapping": "drl_cli.envs.multi_agent.agent_functions:register_policy_mapping",
     "register_model": "drl_cli.policies.custom_models:register_model",
 }

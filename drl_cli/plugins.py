@@ -63,8 +63,9 @@ EVALUATIONS = Registry("evaluation", "register_evaluation")
 ALGORITHMS = Registry("algorithm", "register_algorithm")
 POLICY_MAPPINGS = Registry("mapping of agents to policies", "register_policy_mapping")
 OBSERVATION_FNS = Registry("observation function", "register_observation_fn")
+OPPONENTS = Registry("opponent", "register_opponent")
 _HERE = ("algorithm", "logger")  # used by the process that drives a run, and by no other
-_OF_AGENTS = (POLICY_MAPPINGS, OBSERVATION_FNS)
+_OF_AGENTS = (POLICY_MAPPINGS, OBSERVATION_FNS, OPPONENTS)
 _ALL = {
     r.kind: r for r in (ENVIRONMENTS, MODELS, EXPLORATIONS, CALLBACKS, LOGGERS, EVALUATIONS, ALGORITHMS, *_OF_AGENTS)
 }

@@ -16,6 +16,7 @@ from drl_cli.envs.frame_stack import FrameStack
 from drl_cli.envs.multi_agent import opening
 from drl_cli.envs.multi_agent.episode_mapping import EpisodeMapping
 from drl_cli.envs.multi_agent.interface import AgentsStep, MultiAgentEnv
+from drl_cli.envs.multi_agent.scripted import opponents
 from drl_cli.errors import EnvError, failure
 from drl_cli.policies.numpy_policy import NumpyPolicy
 from drl_cli.policies.policy_spec import PolicySpec
@@ -37,6 +38,10 @@ class ActingPolicies:
             count, spec = rows * len(self._agents[name]), policy.spec
             self._frames[name] = FrameStack(count, spec.obs_shape, spec.obs_dtype, spec.frames)
             self._states[name] = policy.initial_state(count)
+        self_play, spaces = agents.get("self_play"), agents["spaces"]
+        named = dict.fromkeys([*self_play["scripted"], *self_play["evaluate_against"]]) if self_play else {}
+        self._scripted = opponents(list(named), spaces, rows)
+        self._agents |= {name: {agent: i for i, agent in enumerate(spaces)} for name in named}
 
     def row(self, name: str, env: int, agent: str) -> int:
         """Return the row of an agent of environment ``env`` among those of the policy ``name``."""
@@ -44,21 +49,32 @@ class ActingPolicies:
 
     def began(self, name: str, row: int, frame: np.ndarray) -> None:
         """Begin an agent's episode with its first observation."""
+        if name in self._scripted:
+            self._scripted[name].see(row, frame)
+            return
         self._frames[name].begin(row, self._frames[name].seen(frame))
         for part in self._states[name]:
             part[row] = 0.0
 
     def observed(self, name: str, row: int, frame: np.ndarray, reward: float) -> None:
         """Note a further observation of an agent, and the reward since it acted."""
+        if name in self._scripted:
+            self._scripted[name].see(row, frame)
+            return
         self._frames[name].push(row, self._frames[name].seen(frame))
         if self._policies[name].spec.previous:
             self._policies[name].rewarded(self._states[name], reward, slice(row, row + 1))
 
-    def act(self, name: str, rows: Sequence[int], rngs: Sequence[np.random.Generator] | None) -> np.ndarray:
-        """Return the actions of ``rows``, [n, …] as the environment wants them; ``rngs``: one for each row, to draw with."""
+    def act(self, name: str, rows: Sequence[int], rngs: Sequence[np.random.Generator], explore: bool) -> np.ndarray:
+        """Return the actions of ``rows``, [n, …] as the environment wants them.
+
+        ``rngs``: one for each row, with which policies draw where they ``explore``, and opponents by name always.
+        """
+        if name in self._scripted:
+            return self._scripted[name].act(rows, rngs)
         policy, state, which = self._policies[name], self._states[name], np.asarray(rows)
         stacked = self._frames[name].stacked()
-        if rngs is None:
+        if not explore:
             # Always as many rows: a product rounds as their number decides, and a score must not depend on who else plays.
             action, after, _ = policy.act(stacked, state, None, False)
             for part, new in zip(state, after, strict=True):
@@ -124,12 +140,12 @@ class AgentEpisode:
                 acting.began(name, row, obs)
             self._since[agent] = 0.0
 
-    def scored(self, is_cut: bool) -> ScoredEpisode:
-        """Return the score: the sum over the agents, and the returns of each policy's agents."""
+    def scored(self, is_cut: bool, only: str | None = None) -> ScoredEpisode:
+        """Return the score: the sum over the agents (of the policy ``only``), and the returns of each policy's agents."""
         rewards: dict[str, list[float]] = {}
         for agent, own in self.returns.items():
             rewards.setdefault(self.policy_of[agent], []).append(own)
-        total = sum(self.returns.values())
+        total = sum(self.returns.values() if only is None else rewards.get(only, ()))
         return ScoredEpisode(total, self.length, self.seed, self.terminated, {}, {}, is_cut, rewards)
 
 
@@ -145,11 +161,11 @@ def play_step(
         for agent in episode.now.acting():
             groups.setdefault(episode.policy_of[agent], []).append((episode, agent))
     actions: dict[int, dict[str, np.ndarray]] = {episode.index: {} for episode in episodes}
-    for name in policies:
+    for name in [*policies, *(groups.keys() - set(policies))]:  # the others: opponents by name, which draw by episode
         who = groups.get(name)
         if who:
             rows = [acting.row(name, episode.index, agent) for episode, agent in who]
-            chosen = acting.act(name, rows, [episode.rng for episode, _ in who] if explore else None)
+            chosen = acting.act(name, rows, [episode.rng for episode, _ in who], explore)
             for (episode, agent), action in zip(who, chosen, strict=True):
                 actions[episode.index][agent] = action
     for episode in episodes:
@@ -220,7 +236,7 @@ def play(
     """
     found: list[ScoredEpisode] = []
     for start in range(0, len(seeds), SIDE_BY_SIDE):
-        found += _play(policies, env, list(seeds[start : start + SIDE_BY_SIDE]), envs, check)
+        found += _play(policies, env, list(seeds[start : start + SIDE_BY_SIDE]), envs, check, start)
     return found
 
 
@@ -230,15 +246,17 @@ def _play(
     seeds: list[int],
     envs: OpenEnvs,
     check: Callable[[], None],
+    first: int,
 ) -> list[ScoredEpisode]:
     results: dict[int, ScoredEpisode] = {}
     horizon, bound = env["horizon"], env.get("max_steps") or make.UNBOUNDED_STEPS
     acting = ActingPolicies(policies, env["agents"], SIDE_BY_SIDE)
     running: list[AgentEpisode] = []
+    learner = env["agents"]["self_play"]["learner"] if "self_play" in env["agents"] else None
     try:
         for index, seed in enumerate(seeds):
             mapping = EpisodeMapping(env["agents"], (seed, 0))
-            episode = AgentEpisode(index, seed, envs.at(index), mapping.of_episode(0))
+            episode = AgentEpisode(index, seed, envs.at(index), mapping.of_evaluation(first + index))
             episode.begin(acting)
             running.append(episode)
         while running:
@@ -247,7 +265,7 @@ def _play(
             for episode in running:
                 is_over = episode.now.is_over or (horizon is not None and episode.length >= horizon)
                 if is_over or episode.length >= bound:
-                    results[episode.index] = episode.scored(not is_over)
+                    results[episode.index] = episode.scored(not is_over, learner)
             running = [episode for episode in running if episode.index not in results]
     except FOREIGN as error:
         envs.close()  # in the middle of episodes, one of them maybe broken

@@ -15,11 +15,12 @@ import numpy as np
 from drl_cli.actors.part_records import SampledConfig, WorkerIdentity
 from drl_cli.actors.policy_slots import PolicySetup, PolicySlots
 from drl_cli.actors.rollout_worker import WeightWait
+from drl_cli.actors.scripted_slots import ScriptedSlots
 from drl_cli.contracts import Handle
 from drl_cli.envs import make as envs
 from drl_cli.envs.env_spec import EnvSetup, agents_of
 from drl_cli.envs.multi_agent.agents_batch import AgentsBatch
-from drl_cli.envs.multi_agent.episode_mapping import EpisodeMapping
+from drl_cli.envs.multi_agent.episode_mapping import ODDS, EpisodeMapping, players
 from drl_cli.envs.multi_agent.interface import AgentsStep
 from drl_cli.errors import CheckpointError
 from drl_cli.experience.columns import AgentsEpisode, Meta, Token
@@ -59,6 +60,10 @@ class MultiAgentWorker:
         self._mapping = EpisodeMapping(agents_of(env), (key[0], stream))
         place: Any = {name: identity[name] for name in ("random_steps", "stream", "streams", "base")}
         self._slots = {name: PolicySlots(setup, env, count, place) for name, setup in policies.items()}
+        self._self_play = agents_of(env).get("self_play")
+        named = self._self_play["scripted"] if self._self_play else ()
+        self._scripted = {name: ScriptedSlots(name, env, count) for name in named}
+        self._players: dict[str, PolicySlots | ScriptedSlots] = {**self._slots, **self._scripted}
         self._acting: list[list[str]] = [[] for _ in range(count)]  # agents that act next, by environment
         self._policy_of: list[dict[str, str]] = [{} for _ in range(count)]  # of the agents of the running episodes
         self._returns: list[dict[str, float]] = [{} for _ in range(count)]  # by agent, of the running episodes
@@ -90,6 +95,7 @@ class MultiAgentWorker:
         env_steps = self._config.rollout_fragment_length * self._envs.count
         agent_steps = sum(_steps_of(own) for own in columns.values())
         steps = agent_steps if self._counts_agents else env_steps
+        seen = {name: one.seen for name, one in closed.items() if one.seen is not None}
         token = Token(
             meta,
             steps,
@@ -98,10 +104,26 @@ class MultiAgentWorker:
             notes,
             seconds,
             self._exploring(),
-            {name: one.seen for name, one in closed.items() if one.seen is not None} or None,
+            seen | self._outcomes(episodes) or None,
             agents=tuple(episodes),
         )
         return token, AgentColumns(steps, columns)
+
+    def _outcomes(self, episodes: list[AgentsEpisode]) -> dict[str, np.ndarray]:
+        """Return the learner's games of self-play, {"self_play": float32 [n, 2]}, see ``OpponentPool.note``; {} without any."""
+        setup, games = self._self_play, []
+        if setup is None:
+            return {}
+        numbers = {name: number for number, name in enumerate(players(setup))}
+        for episode in episodes:
+            (opponent,) = set(episode.policy_of.values()) - {setup["learner"]} or {setup["learner"]}
+            if opponent == setup["learner"]:
+                continue
+            own = [episode.returns.get(agent, 0.0) for agent, name in episode.policy_of.items() if name != opponent]
+            others = [episode.returns.get(agent, 0.0) for agent, name in episode.policy_of.items() if name == opponent]
+            ahead = float(np.sign(np.mean(own) - np.mean(others)))
+            games.append((numbers[opponent], (1.0 + ahead) / 2.0))
+        return {ODDS: np.array(games, np.float32)} if games else {}
 
     def _exploring(self) -> dict[str, float]:
         trained = {name: slots for name, slots in self._slots.items() if slots.setup.is_trained}
@@ -129,6 +151,7 @@ class MultiAgentWorker:
                 self._version, weights = found
                 for name, slots in self._slots.items():
                     slots.adopt(weights[name])
+                self._mapping.adopt(weights)
             if min_version <= self._version:
                 break
             waiting.pause(self._version)
@@ -164,11 +187,11 @@ class MultiAgentWorker:
             for agent in agents:
                 groups.setdefault(self._policy_of[env][agent], []).append((env, agent))
         actions: list[dict[str, np.ndarray]] = [{} for _ in self._acting]
-        for name in self._slots:  # in their order: draws must not depend on who came first
+        for name in self._players:  # in their order: draws must not depend on who came first
             who = groups.get(name)
             if not who:
                 continue
-            slots = self._slots[name]
+            slots = self._players[name]
             chosen = slots.act([slots.stream(env, agent) for env, agent in who], self._rng, self._steps)
             for (env, agent), action in zip(who, chosen, strict=True):
                 actions[env][agent] = action
@@ -180,10 +203,10 @@ class MultiAgentWorker:
         for agent, reward in step.rewards.items():
             returns[agent] = returns.get(agent, 0.0) + reward
             if agent in living:
-                slots = self._slots[policy_of[agent]]
-                slots.fragment.rewarded(slots.stream(env, agent), reward)
+                slots = self._players[policy_of[agent]]
+                slots.rewarded(slots.stream(env, agent), reward)
         for agent, obs in step.obs.items():
-            slots = self._slots[policy_of[agent]]
+            slots = self._players[policy_of[agent]]
             stream = slots.stream(env, agent)
             if agent in step.terminated or agent in step.truncated:
                 slots.ended(stream, (agent in step.terminated, agent in step.truncated), obs)
@@ -205,7 +228,7 @@ class MultiAgentWorker:
     def _break(self, env: int) -> None:
         """The episode of an environment was broken off: its agents' streams end there, cut short."""
         for agent in sorted(self._living[env]):
-            slots = self._slots[self._policy_of[env][agent]]
+            slots = self._players[self._policy_of[env][agent]]
             slots.broken(slots.stream(env, agent))
         self._begin(env)
 
@@ -222,6 +245,8 @@ class MultiAgentWorker:
         for name, slots in self._slots.items():
             own, facts["policies"][name] = slots.state()
             arrays |= {f"{name}/{what}": array for what, array in own.items()}
+        for name, scripted in self._scripted.items():
+            arrays |= {f"{name}/{what}": array for what, array in scripted.state().items()}
         return arrays, facts | {
             "rng": state_of(self._rng),
             "envs": envs_facts,
@@ -244,6 +269,8 @@ class MultiAgentWorker:
                 prefix = f"{name}/"
                 own = {what.removeprefix(prefix): array for what, array in arrays.items() if what.startswith(prefix)}
                 slots.load(own, facts["policies"][name])
+            for name, scripted in self._scripted.items():
+                scripted.load({"obs": arrays[f"{name}/obs"]})
             set_state(self._rng, facts["rng"])
             self._mapping.load(facts["mapping"])
             self._policy_of = [dict(own) for own in facts["policy_of"]]
@@ -258,7 +285,7 @@ class MultiAgentWorker:
         for env in broken:
             self._living[env] = set(self._policy_of[env])
             for agent in sorted(self._living[env]):
-                slots = self._slots[self._policy_of[env][agent]]
+                slots = self._players[self._policy_of[env][agent]]
                 slots.broken(slots.stream(env, agent))
             self._policy_of[env] = self._mapping.of_episode(env)
             self._returns[env], self._living[env] = {}, set()

@@ -9,6 +9,7 @@ import numpy as np
 
 from drl_cli.config.sections.off_policy import BufferedKeys
 from drl_cli.config.sections.on_policy import OnPolicyKeys
+from drl_cli.envs.env_spec import SelfPlaySetup
 
 SampledConfig = OnPolicyKeys | BufferedKeys
 """The config of an algorithm whose workers step environments and send fragments."""
@@ -67,6 +68,7 @@ class LearnerIdentity(_Learner, total=False):
     """What a learner is made with beside the algorithm's graph."""
 
     plugins: Any  # of ``plugins.registered``
+    self_play: SelfPlaySetup  # who plays against the policy that learns, where it does
     policy: str  # id of the policy, ``default_policy`` where there is one
     postprocess: Callable  # of a registered algorithm: (batch, config) -> more columns
 

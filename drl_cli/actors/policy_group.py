@@ -16,10 +16,12 @@ import numpy as np
 
 from drl_cli import checkpoints
 from drl_cli.actors.multi_agent_worker import AgentColumns
+from drl_cli.actors.opponent_pool import OpponentPool
 from drl_cli.actors.part_records import BatchUpdateResult, LearnerIdentity, UpdateResult
 from drl_cli.actors.policy_slots import PolicySetup
 from drl_cli.actors.replay_buffer import ReplayBuffer
 from drl_cli.contracts import Handle
+from drl_cli.envs.multi_agent.episode_mapping import ODDS
 from drl_cli.errors import CheckpointError
 from drl_cli.experience.columns import Token
 from drl_cli.extras import load
@@ -77,6 +79,10 @@ class GroupLearner:
             setup = policies[name]
             own: LearnerIdentity = {**identity, "policy": name, "seed": identity["seed"] + 7919 * index}
             self._learners[name] = made(setup.config, setup.spec, graph, initial[name], own, outbox)
+        self._pool: OpponentPool | None = None
+        if "self_play" in identity:
+            self._learner_id, pool_config = identity["self_play"]["learner"], next(iter(policies.values())).config
+            self._pool = OpponentPool(pool_config.multiagent.self_play, identity["self_play"])
         self.version = 1
 
     def prepare(self, streams: int | None = None, steps: int = 0) -> float:
@@ -99,10 +105,10 @@ class GroupLearner:
             for name, learner in self._learners.items()
             if name in blocks
         }
-        self._send_changed()
+        self._send_changed(env_steps)
         result: UpdateResult = {
             "updates": count,
-            "stats": _stats(results),
+            "stats": _stats(results) | self._pool_stats(),
             "seconds": time.perf_counter() - began,
             "version": self.version,
         }
@@ -117,14 +123,15 @@ class GroupLearner:
     ) -> BatchUpdateResult:
         began = time.perf_counter()
         results = {}
+        self._note_games(seen or ())
         for name, learner in self._learners.items():
             own = [fragment.policies[name] for fragment in fragments if _has_steps(fragment.policies[name])]
             if own:
                 results[name] = learner.learn(env_steps, _seen_of(seen or (), name), *_alike(own))
-        self._send_changed()
+        self._send_changed(env_steps)
         return {
             "updates": max((one["updates"] for one in results.values()), default=0),
-            "stats": _stats(results),
+            "stats": _stats(results) | self._pool_stats(),
             "seconds": time.perf_counter() - began,
             "version": self.version,
             "steps": sum(fragment.steps for fragment in fragments),
@@ -132,20 +139,40 @@ class GroupLearner:
 
     def observe(self, seen: Sequence[Any]) -> None:
         """Take note of what workers saw, a list of ``Token.seen``, each by policy id."""
+        self._note_games(seen)
         for name, learner in self._learners.items():
             learner.observe(_seen_of(seen, name))
 
-    def _send_changed(self) -> None:
+    def _note_games(self, seen: Sequence[Any]) -> None:
+        for one in seen if self._pool is not None else ():
+            if one is not None and ODDS in one:
+                self._pool.note(one[ODDS])
+
+    def _pool_stats(self) -> dict[str, float]:
+        return {} if self._pool is None else _stats({self._learner_id: {"stats": self._pool.stats()}})
+
+    def _send_changed(self, env_steps: int) -> None:
         changed = {name: box for name, box in self._outboxes.items() if box.weights is not None}
         if changed:
-            self._send(keep=False)
+            self._send(keep=False, env_steps=env_steps)
 
-    def _send(self, keep: bool) -> Any:
+    def _freeze(self, env_steps: int) -> None:
+        """Copy the learner's newest weights into the place of an opponent, where one is due."""
+        place = None if self._pool is None else self._pool.freeze(env_steps)
+        if place is not None:
+            copied = {name: np.array(array) for name, array in self._weights[self._learner_id].items()}
+            self._weights[place] = copied
+            self._fixed[place] = {**self._fixed[place], **copied}
+
+    def _send(self, keep: bool, env_steps: int | None = None) -> Any:
         for name, box in self._outboxes.items():
             if box.weights is not None:
                 self._weights[name], box.weights = box.weights, None
+        if env_steps is not None:
+            self._freeze(env_steps)
         self.version += 1
-        return self._server.call("push", dict(self._weights), keep)
+        odds = {} if self._pool is None else self._pool.pushed()
+        return self._server.call("push", {**self._weights, **odds}, keep)
 
     def publish(self) -> tuple[int, dict[str, np.ndarray]]:
         """Push the present weights to be scored; returns (version, state) of the same moment, for a checkpoint."""
@@ -166,7 +193,7 @@ class GroupLearner:
         arrays = {f"{name}/{one}": array for name, own in self._fixed.items() for one, array in own.items()}
         for learner in self._learners.values():
             arrays |= learner.state()
-        return arrays
+        return arrays if self._pool is None else arrays | self._pool.state()
 
     def load(self, arrays: Mapping[str, np.ndarray], version: int) -> None:
         """Continue from ``state``, after the push of ``version``. CheckpointError when it does not fit."""
@@ -179,6 +206,8 @@ class GroupLearner:
                     self._fixed[name] = {one: arrays[f"{name}/{one}"] for one in self._fixed[name]}
             except KeyError as error:
                 raise CheckpointError(f"The checkpoint lacks the weights {error} of the policy {name}.") from error
+        if self._pool is not None:
+            self._pool.load(arrays)
         self.version = version
 
 

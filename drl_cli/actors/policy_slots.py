@@ -91,6 +91,10 @@ class PolicySlots:
         self.fragment.closed(np.array([stream]))
         self.frames.push(stream, self.frames.seen(frame))
 
+    def rewarded(self, stream: int, reward: float) -> None:
+        """Add to the reward of the open step of ``stream``."""
+        self.fragment.rewarded(stream, reward)
+
     def ended(self, stream: int, ends: tuple[bool, bool], frame: np.ndarray) -> None:
         """An agent's episode has ended: (terminated, truncated), and its last observation."""
         seen_as = (False, True) if self._config.no_done_at_end else ends

@@ -66,6 +66,7 @@ gymnasium.register(
 )
 gymnasium.register("drl/TwoStepGame-v1", "drl_cli.envs.multi_agent.small_games:TwoStepGame")
 gymnasium.register("drl/TicTacToe-v1", "drl_cli.envs.multi_agent.small_games:TicTacToe")
+gymnasium.register("drl/ConnectFour-v1", "drl_cli.envs.multi_agent.connect_four:ConnectFour")
 
 
 def stands_for(env_id: str) -> str | None:

@@ -106,13 +106,32 @@ class PolicyAgents(TypedDict):
     is_trained: bool
 
 
-class AgentsSetup(TypedDict):
+class SelfPlaySetup(TypedDict):
+    """Who plays against the policy ``learner``.
+
+    ``slots``: ids of the policies that hold its frozen copies; ``scripted``: opponents by name; ``own_share``: share of the
+    episodes in which the learner plays all sides; ``evaluate_against``: opponents by name in evaluations.
+    """
+
+    learner: str
+    slots: Sequence[str]
+    scripted: Sequence[str]
+    own_share: float
+    evaluate_against: Sequence[str]
+
+
+class _OfSelfPlay(TypedDict, total=False):
+    self_play: SelfPlaySetup
+
+
+class AgentsSetup(_OfSelfPlay):
     """What is known of an environment with several agents: how it is opened, and which policy acts for whom.
 
     ``kind``: "parallel" or "aec" (PettingZoo's two forms), "dictionary" (RLlib's), "tuple" (gymnasium's with a space and a
     reward for each agent), "copies" (of an environment with one agent, ``count`` of them). ``spaces``: of every agent.
     ``mapping``: agent to policy id, the same in every episode; None where the function registered as ``mapping_fn`` chooses
-    as an episode begins. ``observation_fn``: name of the registered function that adds to observations, or None.
+    as an episode begins, or with ``self_play``. ``observation_fn``: name of the registered function that adds to
+    observations, or None. ``self_play``: who plays against the policy that learns, where it does.
     """
 
     kind: str

@@ -11,9 +11,11 @@ from typing import Any, NamedTuple
 
 from drl_cli.config.parse import refuse
 from drl_cli.config.sections.multi_agent import MultiAgentConfig, known_policies, matches, matching, unknown_policy
-from drl_cli.envs.env_spec import AgentsSetup, EnvSpec, PolicyAgents
+from drl_cli.config.sections.self_play import LEARNER
+from drl_cli.envs.env_spec import AgentsSetup, EnvSpec, PolicyAgents, SelfPlaySetup
+from drl_cli.envs.multi_agent import scripted
 from drl_cli.envs.multi_agent.episode_mapping import EpisodeMapping
-from drl_cli.errors import ConfigError
+from drl_cli.errors import ConfigError, InputError
 from drl_cli.policies.numpy_policy import DEFAULT_POLICY
 
 SHOWN = 8  # agents that a line names
@@ -36,6 +38,9 @@ def resolve(section: MultiAgentConfig, spaces: Mapping[str, EnvSpec], seed: int 
     function is tried. Raises ConfigError with everything that does not fit, PluginFailed for what that function raises.
     """
     notices: list[str] = []
+    setup = self_play(section)
+    if setup is not None:
+        return AgentPolicies(_against_itself(section, setup, spaces), None, notices)
     if section.policy_mapping_fn is not None:
         return AgentPolicies(_chosen(section, spaces, seed), None, notices)
     if section.policy_mapping:
@@ -51,6 +56,44 @@ def resolve(section: MultiAgentConfig, spaces: Mapping[str, EnvSpec], seed: int 
     ]
     refuse([*found, *_unknown_trained(section, policies)], "multiagent")
     return AgentPolicies(described(section, agents, spaces), mapping, notices)
+
+
+def self_play(section: MultiAgentConfig) -> SelfPlaySetup | None:
+    """Return who plays against the policy that learns, or None."""
+    keys = section.self_play
+    if not keys.is_on:
+        return None
+    return {
+        "learner": LEARNER,
+        "slots": [f"{LEARNER}_{index}" for index in range(keys.opponents)],
+        "scripted": list(keys.scripted),
+        "own_share": keys.own_share,
+        "evaluate_against": list(keys.evaluate_against),
+    }
+
+
+def _against_itself(
+    section: MultiAgentConfig, setup: SelfPlaySetup, spaces: Mapping[str, EnvSpec]
+) -> dict[str, PolicyAgents]:
+    """Return the learner and the places of its copies, which may act for all agents. Raises ConfigError."""
+    first, found = next(iter(spaces.values())), []
+    if len(spaces) < 2 or len({kind_of_spaces(own) for own in spaces.values()}) > 1:
+        found.append(
+            f"multiagent.self_play: it needs two agents or more with equal spaces, which can change sides; here are {listed(spaces)}."
+        )
+    if first["action"]["kind"] != "Discrete":
+        found.append(
+            f"multiagent.self_play: it is for numbered actions (Discrete); these agents have {first['action']['kind']}."
+        )
+    for key, names in (("scripted", setup["scripted"]), ("evaluate_against", setup["evaluate_against"])):
+        for name in names:
+            try:
+                scripted.check(name, first)
+            except InputError as error:
+                found.append(f"multiagent.self_play.{key}: {error}")
+    refuse(found, "multiagent")
+    mine = section.model_copy(update={"policies_to_train": (LEARNER,)})
+    return described(mine, {name: list(spaces) for name in (LEARNER, *setup["slots"])}, spaces)
 
 
 def described(

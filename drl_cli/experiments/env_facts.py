@@ -118,6 +118,9 @@ def _of_several(row: Algorithm, config: CommonKeys, env_id: str, kind: str) -> F
         "mapping_fn": section.policy_mapping_fn,
         "observation_fn": None,
     }
+    setup = agent_policies.self_play(section)
+    if setup is not None:
+        agents["self_play"] = setup
     first = next(iter(resolved.policies.values()))
     facts: Mapping[str, Any] = {
         "id": env_id,

@@ -154,6 +154,8 @@ def make_parts(setup: RunSetup, cluster: Cluster, output: Path | str | None = No
     identity: LearnerIdentity = {"seed": setup.seed, "with_ray": cluster.is_remote, "plugins": env.get("plugins")}
     if callable(row.postprocess):
         identity["postprocess"] = row.postprocess
+    if env.get("agents") and "self_play" in env["agents"]:
+        identity["self_play"] = env["agents"]["self_play"]
     kind = loop_kinds.kind_of(row).learner
     single = (config, setup.spec, row.graph, initial[DEFAULT_POLICY]) if setup.policies is None else ()
     several = (kind, setup.policies, row.graph, initial)

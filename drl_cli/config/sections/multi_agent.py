@@ -17,11 +17,13 @@ from typing_extensions import Self
 
 from drl_cli.config.result_names import POLICY_ID
 from drl_cli.config.schema import MisfitError, PlainMapping, Section, Whole, key
+from drl_cli.config.sections.self_play import SelfPlayConfig
 from drl_cli.errors import ConfigError, suggestion
 
 S = TypeVar("S", bound=Section)
 
 ID_ALLOWED = "letters, digits, '_', '.' and '-', a letter or digit first, at most 100"
+MAPPED = ("policies", "policy_mapping", "policy_mapping_fn", "policies_to_train")
 TUPLE = 4  # places of RLlib's: class, observation space, action space, config
 
 
@@ -118,6 +120,11 @@ class MultiAgentConfig(Section):
         "parallel where it is offered and agents do not act in turn.",
     )
 
+    self_play: SelfPlayConfig = key(
+        SelfPlayConfig(),
+        "Self-play: one policy, main, learns by playing against itself, frozen copies and opponents by name.",
+    )
+
     @field_serializer("policy_mapping", when_used="json")
     def _recorded_in_order(self, mapping: dict[str, str]) -> Any:
         """Pairs, where a record, whose keys are sorted, would change which pattern matches first."""
@@ -129,6 +136,9 @@ class MultiAgentConfig(Section):
             raise MisfitError("policy_mapping_fn", "policy_mapping says already who acts for whom; keep one of them")
         if self.policy_mapping_fn is not None and not self.policies:
             raise MisfitError("policies", "policy_mapping_fn chooses among policies; name them")
+        mapped = [name for name in MAPPED if getattr(self, name)]
+        if self.self_play.is_on and mapped:
+            raise MisfitError(mapped[0], "with self_play there is one policy, main, with its copies; leave it out")
         if self.copies is not None and self.mode is not None:
             raise MisfitError(
                 "mode", "copies are of an environment with one agent, which has no such form; leave it out"
@@ -166,8 +176,10 @@ def unknown_policy(policy: str, known: list[str]) -> str:
 
 def asked(section: MultiAgentConfig) -> list[str]:
     """Return the keys of a section that ask for several agents: they have no meaning where there is one."""
-    found = {name: value for name, value in section if name not in ("count_steps_by", "replay_mode")}
-    return [name for name, value in found.items() if value is not None and value != {}]
+    found = {name: value for name, value in section if name not in ("count_steps_by", "replay_mode", "self_play")}
+    return [name for name, value in found.items() if value is not None and value != {}] + (
+        ["self_play"] if section.self_play.is_on else []
+    )
 
 
 def matching(section: MultiAgentConfig, agent: str) -> str | None:

@@ -1,4 +1,4 @@
-"""``register_policy_mapping`` and ``register_observation_fn``: functions of one's own that a ``multiagent`` block names.
+"""``register_policy_mapping``, ``register_observation_fn`` and ``register_opponent``: functions of one's own that a ``multiagent`` block names.
 
 A mapping is called as ``function(agent_id, episode)`` as each episode begins, once for every agent, and returns the id of the
 policy that acts for it until the episode ends; ``episode`` has ``number``, ``env_index``, ``worker_index``, ``agents`` and a
@@ -11,7 +11,7 @@ from collections.abc import Callable
 from typing import Any
 
 from drl_cli.errors import InputError
-from drl_cli.plugins import OBSERVATION_FNS, POLICY_MAPPINGS
+from drl_cli.plugins import OBSERVATION_FNS, OPPONENTS, POLICY_MAPPINGS
 
 
 def register_policy_mapping(name: str, function: Callable[[str, Any], str]) -> None:
@@ -31,6 +31,17 @@ def register_observation_fn(name: str, function: Callable[..., Any]) -> None:
     """
     _check("register_observation_fn", name, function)
     OBSERVATION_FNS.add(name, function)
+
+
+def register_opponent(name: str, function: Callable[..., Any]) -> None:
+    """Let ``name`` be an opponent in self-play and of ``drl evaluate --against``; one of the same name is replaced.
+
+    ``function(obs, legal, rng)`` returns an action, a whole number from 0: ``obs`` is what the agent sees, as its policy would,
+    ``legal`` bool [n], which of its n actions are allowed, ``rng`` a seeded ``numpy.random.Generator``. Raises InputError for
+    what cannot be called.
+    """
+    _check("register_opponent", name, function)
+    OPPONENTS.add(name, function)
 
 
 def _check(registering: str, name: str, function: object) -> None:
