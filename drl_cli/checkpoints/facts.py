@@ -70,18 +70,18 @@ AGENTS: Forms = {  # as ``envs.env_spec.AgentsSetup`` has them
     "mapping_fn": (_or_null(_string), "a string or null"),
     "observation_fn": (_or_null(_string), "a string or null"),
 }
+SELF_PLAY: Forms = {  # as ``envs.env_spec.SelfPlaySetup`` has them
+    "learner": (_string, "a string"),
+    "slots": (_all(_string), "a list of strings"),
+    "scripted": (_all(_string), "a list of strings"),
+    "own_share": (_number, "a number"),
+    "evaluate_against": (_all(_string), "a list of strings"),
+}
 POLICY: Forms = {  # as ``envs.env_spec.PolicyAgents`` has them
     "agents": (_all(_string), "a list of strings"),
     "spaces": (_object, "an object"),
     "config": (_object, "an object"),
     "is_trained": (_bool, "true or false"),
-}
-SELF_PLAY: Forms = {  # as ``envs.env_spec.SelfPlaySetup`` has them
-    "learner": (_string, "a string"),
-    "slots": (_all(_string), "a list of strings"),
-    "scripted": (_all(_string), "a list of strings"),
-    "own_share": (lambda value: _number(value) and 0 <= value <= 1, "a number from 0 to 1"),
-    "evaluate_against": (lambda value: _all(_string)(value) and bool(value), "a list of one string or more"),
 }
 SPACE: Forms = {
     "kind": (_string, "a string"),
