@@ -227,7 +227,7 @@ class MultiAgentWorker:
 
     def _break(self, env: int) -> None:
         """The episode of an environment was broken off: its agents' streams end there, cut short."""
-        for agent in self._living[env]:
+        for agent in sorted(self._living[env]):
             slots = self._players[self._policy_of[env][agent]]
             slots.broken(slots.stream(env, agent))
         self._begin(env)
@@ -251,8 +251,9 @@ class MultiAgentWorker:
             "rng": state_of(self._rng),
             "envs": envs_facts,
             "mapping": self._mapping.state(),
-            "policy_of": [dict(own) for own in self._policy_of],
-            "returns": [dict(own) for own in self._returns],
+            # Pairs, since a file of plain data does not keep the order of names, which sums and windows depend on.
+            "policy_of": [[list(pair) for pair in own.items()] for own in self._policy_of],
+            "returns": [[list(pair) for pair in own.items()] for own in self._returns],
             "sequence": self._sequence,
             "steps": self._steps,
         }
@@ -283,7 +284,7 @@ class MultiAgentWorker:
             self._living[env] = self._envs.living(env)
         for env in broken:
             self._living[env] = set(self._policy_of[env])
-            for agent in self._living[env]:
+            for agent in sorted(self._living[env]):
                 slots = self._players[self._policy_of[env][agent]]
                 slots.broken(slots.stream(env, agent))
             self._policy_of[env] = self._mapping.of_episode(env)

@@ -133,7 +133,8 @@ class PolicySlots:
         arrays |= {f"state_{index}": part.copy() for index, part in enumerate(self._state)}
         arrays |= {"position": self._position.copy(), "frames": self.frames.stacked()} | self._differences.state()
         explored, facts = self.exploration.state()
-        return arrays | {f"exploration/{name}": array for name, array in explored.items()}, facts
+        arrays |= {f"exploration/{name}": array for name, array in explored.items()}
+        return arrays, {"place": dict(self.place), "exploration": facts}
 
     def load(self, arrays: Mapping[str, np.ndarray], facts: Mapping[str, Any]) -> None:
         """Continue from ``state``. Raises KeyError or ValueError for what is no state of such streams."""
@@ -143,7 +144,9 @@ class PolicySlots:
         self._position[...] = arrays["position"]
         self.frames.load(arrays["frames"])
         self._differences.load(arrays)
-        self.exploration.load(_under("exploration/", arrays), facts)
+        self.place = facts["place"]
+        self.exploration = exploration.make(self._config, self.setup.spec, self.place, len(self.setup.agents))
+        self.exploration.load(_under("exploration/", arrays), facts["exploration"])
 
 
 def _under(prefix: str, arrays: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:

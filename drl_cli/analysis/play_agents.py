@@ -81,7 +81,7 @@ class AgentsPlayer:
     def _steps(self, env: MultiAgentEnv, played: PlayedEpisode, most: float, video: FrameRecorder | None) -> None:
         policies = self._subject.policies
         acting = ActingPolicies(policies, self._agents, 1)
-        mapping = EpisodeMapping(self._agents, (played.seed, 0)).of_episode(0)
+        mapping = EpisodeMapping(self._agents, (played.seed, 0)).of_evaluation(played.number)
         episode = AgentEpisode(0, played.seed, env, mapping)
         kept = _Kept(played, self._keep)
         try:
@@ -99,7 +99,8 @@ class AgentsPlayer:
             place = f"step {episode.length + 1} of episode #{played.number} (seed {played.seed})"
             raise RunFailed(f"{self._subject.env} raised in {place}: {failure(error)}") from error
         played.returns, played.policy_of, played.length = dict(episode.returns), mapping, episode.length
-        played.reward = float(sum(episode.returns.values()))
+        learner = self._agents["self_play"]["learner"] if "self_play" in self._agents else None
+        played.reward = float(episode.scored(False, learner).reward)
         if episode.now.is_over:
             played.terminated, played.truncated = episode.terminated, not episode.terminated
 

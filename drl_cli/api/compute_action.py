@@ -12,7 +12,7 @@ import gymnasium
 import numpy as np
 
 from drl_cli.envs import make, preprocessors
-from drl_cli.envs.env_spec import Preprocessing
+from drl_cli.envs.env_spec import Preprocessing, SpaceSpec
 from drl_cli.errors import InputError
 from drl_cli.policies.numpy_policy import NumpyPolicy
 
@@ -21,19 +21,33 @@ class ActionComputer:
     """Acts with a NumpyPolicy in an environment's units."""
 
     def __init__(
-        self, policy: NumpyPolicy, env_id: str, env_config: Mapping[str, Any], plan: Preprocessing | None
+        self,
+        policy: NumpyPolicy,
+        env_id: str,
+        env_config: Mapping[str, Any],
+        plan: Preprocessing | None,
+        action: SpaceSpec | None = None,
     ) -> None:
-        """``plan``: of ``envs.preprocessors``, or None. An environment is made, to know its spaces; ``close`` ends it."""
-        self._policy = policy
+        """``plan``: of ``envs.preprocessors``, or None. An environment is made, to know its spaces; ``close`` ends it.
+
+        ``action``: the action space, of one of several agents: no environment is made then, and observations are arrays of the
+        shape that the policy sees.
+        """
+        self._policy, self._frames = policy, policy.spec.frames
+        self._env: gymnasium.Env | None = None
+        self._raw_space: Any  # of the environment, or words for it
+        if action is not None:
+            self._shape, self._dtype = tuple(action["shape"]), action["dtype"]
+            self._raw_space, self._between = f"arrays of shape {list(policy.spec.obs_shape)}", ()
+            return
         raw = make.make_raw(env_id, env_config)
         try:
             self._env = preprocessors.wrap(raw, plan)
         except BaseException:
             raw.close()
             raise
-        self._raw_space, self._space = raw.observation_space, raw.action_space
-        self._between = _between(self._env, raw)
-        self._frames = policy.spec.frames
+        self._raw_space, self._between = raw.observation_space, _between(self._env, raw)
+        self._shape, self._dtype = raw.action_space.shape, raw.action_space.dtype
 
     def initial_state(self) -> list[Any]:
         """Return the state before an episode's first observation, a list; an empty one of a policy without state."""
@@ -58,13 +72,14 @@ class ActionComputer:
         if reward is not None:
             self._policy.rewarded(before, float(reward))
         chosen, next_state, _ = self._policy.act(seen[None], before, rng, rng is not None)
-        action = np.asarray(self._policy.to_env(chosen)[0], self._space.dtype).reshape(self._space.shape)
+        action = np.asarray(self._policy.to_env(chosen)[0], self._dtype).reshape(self._shape)
         after = [part[0] for part in next_state]
         return (action if action.shape else action.item()), ([*after, stack] if self._frames > 1 else after)
 
     def close(self) -> None:
         """Close the environment."""
-        self._env.close()
+        if self._env is not None:
+            self._env.close()
 
     def _batched(self, state: list[Any]) -> tuple[np.ndarray, ...]:
         shapes = [np.shape(part) for part in state]

@@ -25,8 +25,6 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any
 
-import numpy as np
-
 from drl_cli import checkpoints, process
 from drl_cli.algorithms import table
 from drl_cli.api.compute_action import ActionComputer
@@ -34,9 +32,8 @@ from drl_cli.api.python_experiment import spec_of
 from drl_cli.api.run_session import LogForwarder, RunSession, SessionState
 from drl_cli.config.episode_metrics import summary
 from drl_cli.config.sections.common import CommonKeys
-from drl_cli.envs.preprocessors import for_scoring, frames_of
-from drl_cli.errors import CheckpointError, InputError, ResourcesExhausted, RunFailed
-from drl_cli.extras import load
+from drl_cli.envs.preprocessors import for_scoring
+from drl_cli.errors import CheckpointError, InputError, ResourcesExhausted, RunFailed, suggestion
 from drl_cli.policies.numpy_policy import DEFAULT_POLICY, NumpyPolicy
 from drl_cli.randomness import generator, number
 from drl_cli.runs import retention
@@ -45,7 +42,7 @@ from drl_cli.runtime.cluster import ACTOR, InlineCluster
 from drl_cli.runtime.driver import Driver
 
 SERVER = "drl_cli.actors.parameter_server:ParameterServer"
-Weights = dict[str, np.ndarray]
+Weights = weight_access.Weights
 
 
 class Trainer:
@@ -81,13 +78,12 @@ class Trainer:
             self._spec = spec_of(algorithm, env, config, experiment_name, settings)
             self._row = table.find(self._spec.run)
             facts = self._spec.env_facts
-            spaces = facts["spaces"] | {"frames": frames_of(facts["preprocessing"])}
-            self._policy_spec = load(self._row.nets).policy_spec(self._spec.config, spaces)
-            self._first: Weights = weight_access.first(self._row, self._spec.config, self._policy_spec)
+            self._setup = assembly.setup_of(self._row, self._spec.config, facts)
+            self._first: Weights = assembly.first_weights(self._setup)
             self._session = RunSession(self._spec, self._log)
             # The weights while no run is open, and whether a run that is opened takes them over.
             self._weights, self._were_set = self._first, False
-            self._acting: ActionComputer | None = None
+            self._acting: dict[str, ActionComputer] = {}  # by policy id
             self._evaluations = 0
             self._rng = generator(self._spec.seed, "door")
             if restore is not None:
@@ -130,7 +126,7 @@ class Trainer:
         """
         self._begin()
         result = self._session.step()
-        self._acting = None
+        self._close_acting()
         if result["done"]:
             self._end(None)
         return result
@@ -161,13 +157,15 @@ class Trainer:
         run_restore.check_fits(self._row, self._spec.config, facts, found)
         held = weight_access.chosen(found.arrays("weights", finite=True), self._first)
         try:
-            weight_access.fit({name: held.get(name) for name in self._first}, self._first)
+            wanted = {policy: {name: held[policy].get(name) for name in own} for policy, own in self._first.items()}
+            weight_access.fit(wanted, self._first)
         except InputError as error:
             raise CheckpointError(f"{found.path}: its networks differ from those of this config. {error}") from error
         self._end(("finished", f"ended to go on from {found.path}"))
         self._spec = dataclasses.replace(self._spec, restore=found.path)
         self._session = RunSession(self._spec, self._log)
-        self._weights, self._were_set, self._acting = held, False, None
+        self._weights, self._were_set = held, False
+        self._close_acting()
 
     def stop(self) -> None:
         """End the run: the last state is saved, all parts and a Ray of our own are closed. Safe to call at any time."""
@@ -190,7 +188,12 @@ class Trainer:
     # -- acting ------------------------------------------------------------------------------------------------------
 
     def compute_action(
-        self, obs: Any, state: Sequence[Any] | None = None, explore: bool = False, prev_reward: float | None = None
+        self,
+        obs: Any,
+        state: Sequence[Any] | None = None,
+        explore: bool = False,
+        prev_reward: float | None = None,
+        policy_id: str = DEFAULT_POLICY,
     ) -> Any:
         """Return the action for one observation, in the environment's units; with ``state`` (action, next state, {}).
 
@@ -198,16 +201,17 @@ class Trainer:
         policy, where it has a distribution, instead of taking the greedy action. ``state``: of recurrent policies and those
         with stacked frames: a list, ``get_initial_state()`` at the beginning of an episode and what the last call returned
         afterwards. ``prev_reward``: the reward of the last action, for lstm_use_prev_action_reward.
+        ``policy_id``: with several agents, the policy that acts; ``obs`` is that of one of its agents.
 
-        Raises InputError for an observation of another shape, and for a state that is missing or does not fit.
+        Raises InputError for an unknown policy, an observation of another shape, and a state that is missing or does not fit.
         """
-        acting = self._acting_policy()
+        acting = self._acting_policy(policy_id)
         action, after = acting.act(obs, list(state or []), self._rng if explore else None, prev_reward)
         return (action, after, {}) if state else action
 
-    def get_initial_state(self) -> list[Any]:
+    def get_initial_state(self, policy_id: str = DEFAULT_POLICY) -> list[Any]:
         """Return the state at the beginning of an episode, for ``compute_action``; an empty list of a policy without one."""
-        return self._acting_policy().initial_state()
+        return self._acting_policy(policy_id).initial_state()
 
     def evaluate(self, episodes: int | None = None) -> dict[str, Any]:
         """Play ``episodes`` (default: evaluation_num_episodes) greedy episodes with the present weights, in this process.
@@ -215,15 +219,15 @@ class Trainer:
         Returns {"evaluation": {episode_reward_mean, …}}, the fields of a result; with ``custom_eval_function`` those of that
         function. ``evaluation_config`` holds, and every call plays other episodes. Raises EnvError when an environment breaks.
         """
-        config, facts = self._spec.config, self._spec.env_facts
+        config = self._spec.config
         episodes = config.evaluation_num_episodes if episodes is None else episodes
         if not isinstance(episodes, int) or isinstance(episodes, bool) or episodes < 1:
             raise InputError(f"evaluate: episodes {str(episodes)[:40]!r} is not a whole number of 1 or more.")
         cluster = InlineCluster()
         try:
             server = cluster.spawn("parameter server", SERVER, (), ACTOR)
-            version = server.call("push", {DEFAULT_POLICY: self._policy_weights()}, True).result()
-            tester = assembly.make_tester(config, facts, self._policy_spec, cluster, server)
+            version = server.call("push", self._policy_weights(), True).result()
+            tester = assembly.make_tester(self._setup, cluster, server)
             self._evaluations += 1
             seeds = [number(self._spec.seed, "door", self._evaluations, index) for index in range(episodes)]
             if config.custom_eval_function:
@@ -232,26 +236,38 @@ class Trainer:
         finally:
             cluster.close()
 
-    def get_weights(self) -> dict[str, Weights]:
-        """Return {"default_policy": {name: array}}: the nets, their targets and filters, copies."""
-        return {DEFAULT_POLICY: {name: array.copy() for name, array in self._present().items()}}
+    def get_weights(self, policies: Sequence[str] | None = None) -> Weights:
+        """Return {policy id: {name: array}}: the nets, their targets and filters, copies.
+
+        The only policy of a single agent is "default_policy". ``policies``: those to return, None for all. Raises InputError
+        for one that is not there.
+        """
+        present = self._present()
+        for name in policies or ():
+            self._expect_policy(name)
+        wanted = list(present) if policies is None else policies
+        return {policy: {name: array.copy() for name, array in present[policy].items()} for policy in wanted}
 
     def set_weights(self, given: Mapping[str, Mapping[str, Any]]) -> None:
-        """Replace weights by those ``given`` as ``get_weights`` returns them; what is left out stays as it is.
+        """Replace weights by those ``given`` as ``get_weights`` returns them; what is left out stays as it is, policies too.
 
-        The state of the optimiser stays too. Raises InputError for names or shapes that are not there.
+        The state of the optimiser stays too. Raises InputError for policies, names or shapes that are not there.
         """
-        if not isinstance(given, dict) or list(given) != [DEFAULT_POLICY]:
+        named = ", ".join(f'"{policy}": {{name: array}}' for policy in self._first)
+        if not isinstance(given, dict) or not given or not all(isinstance(own, dict) for own in given.values()):
+            raise InputError(f"set_weights: it takes {{{named}}}, as get_weights returns it.")
+        if unknown := [policy for policy in given if policy not in self._first]:
             raise InputError(
-                f'set_weights: it takes {{"{DEFAULT_POLICY}": {{name: array}}}}, as get_weights returns it.'
+                f"set_weights: there is no policy {str(unknown[0])[:60]!r}; it takes {{{named}}}, as get_weights returns it."
             )
-        mine, present = dict(given[DEFAULT_POLICY]), self._present()
+        mine, present = {policy: dict(own) for policy, own in given.items()}, self._present()
         weight_access.fit(mine, present)
         if self._session.is_open:
             weight_access.write(self._session.driver, mine)
         else:
-            self._weights, self._were_set = present | mine, True
-        self._acting = None
+            self._weights = {policy: own | mine.get(policy, {}) for policy, own in present.items()}
+            self._were_set = True
+        self._close_acting()
 
     def _present(self) -> Weights:
         if self._session.is_open:
@@ -260,19 +276,30 @@ class Trainer:
 
     def _policy_weights(self) -> Weights:
         present = self._present()
-        return {name: present[name] for name in self._policy_spec.weight_names()}
+        return {p: {name: present[p][name] for name in spec.weight_names()} for p, spec in self._setup.specs.items()}
 
-    def _acting_policy(self) -> ActionComputer:
-        if self._acting is None:
+    def _expect_policy(self, policy: str) -> None:
+        if policy not in self._first:
+            hint = suggestion(str(policy), self._first) or f" They are {', '.join(self._first)}; name it: policy_id=…"
+            raise InputError(f"There is no policy {str(policy)[:60]!r}.{hint}")
+
+    def _acting_policy(self, policy: str) -> ActionComputer:
+        self._expect_policy(policy)
+        if policy not in self._acting:
             facts = self._spec.env_facts
-            policy = NumpyPolicy(self._policy_spec, self._policy_weights())
-            self._acting = ActionComputer(policy, facts["id"], facts["env_config"], for_scoring(facts["preprocessing"]))
-        return self._acting
+            agents = facts.get("agents")
+            own = NumpyPolicy(self._setup.specs[policy], self._policy_weights()[policy])
+            # Copies are of an environment with one agent; of others what an agent observes is known as its policy sees it.
+            action = (
+                None if agents is None or agents["kind"] == "copies" else agents["policies"][policy]["spaces"]["action"]
+            )
+            plan = for_scoring(facts["preprocessing"])
+            self._acting[policy] = ActionComputer(own, facts["id"], facts["env_config"], plan, action)
+        return self._acting[policy]
 
     def _close_acting(self) -> None:
-        if self._acting is not None:
-            self._acting.close()
-        self._acting = None
+        while self._acting:
+            self._acting.popitem()[1].close()
 
     # -- the run underneath ------------------------------------------------------------------------------------------
 

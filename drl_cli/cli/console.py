@@ -186,7 +186,7 @@ def _iteration_line(result: Mapping[str, Any], spent: Budget | None = None) -> s
     elapsed = result.get("time_this_iter_s") or 0
     steps = result.get("timesteps_this_iter") or 0
     speed = f" ({steps / elapsed:,.0f}/s)" if elapsed and steps else ""
-    updates = f"{figures.count(info.get('num_updates'))} updates{_custom(result)}"
+    updates = f"{figures.count(info.get('num_updates'))} updates{_by_policy(result)}{_custom(result)}"
     updates += f"; {figures.budget(spent)}" if spent else ""
     if "num_passes" in info:  # nothing but files is learnt from
         passes = "" if info["num_passes"] is None else f", {info['num_passes']:,.3g} passes over the data"
@@ -201,6 +201,11 @@ def _iteration_line(result: Mapping[str, Any], spent: Budget | None = None) -> s
     )
 
 
+def _by_policy(result: Mapping[str, Any]) -> str:
+    found = result.get("policy_reward_mean")
+    return f"; by policy: {figures.by_policy(found, METRICS_WIDTH)}" if found else ""
+
+
 def _custom(result: Mapping[str, Any]) -> str:
     found = result.get("custom_metrics")
     return f"; {figures.custom_metrics(found, METRICS_WIDTH)}" if found else ""
@@ -209,6 +214,7 @@ def _custom(result: Mapping[str, Any]) -> str:
 def _evaluation_line(fields: Mapping[str, Any]) -> str:
     value = fields.get("episode_reward_mean")
     text = f"evaluation: reward {figures.reward(value)} over {fields.get('episodes')} greedy episodes"
+    text += _by_policy(fields)
     if fields.get("confirmed") is not None:
         text += f"; confirmed: {figures.reward(fields['confirmed'])}"
     return text

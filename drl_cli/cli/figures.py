@@ -62,6 +62,11 @@ def estimates(found: Mapping[str, Any]) -> str:
     return f"{name} {reward(mean)}{between} discounted, worth {reward(size)} of {found['episodes']:,} episodes"
 
 
+def by_policy(means: Mapping[str, float], width: int) -> str:
+    """The mean rewards of policies in ``width`` columns, and how many found no room."""
+    return custom_metrics({f"{name}_mean": value for name, value in means.items()}, width)
+
+
 def custom_metrics(found: Mapping[str, float], width: int) -> str:
     """The means of callbacks' metrics (``custom_metrics`` of a result) in ``width`` columns, and how many found no room."""
     means = [(name.removesuffix("_mean"), value) for name, value in found.items() if name.endswith("_mean")]

@@ -6,8 +6,10 @@ RLlib's where it has them.
 
 import operator
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
+
+from drl_cli.errors import nearest
 
 TRAINING_REWARD = "episode_reward_mean"
 """The mean reward of the last training episodes."""
@@ -181,6 +183,45 @@ RESULT_FIELDS = (*NUMBER_FIELDS, *TEXT_FIELDS, *LIST_FIELDS)
 """Every field of a result."""
 
 
+_BY_POLICY = re.compile(
+    r"(?:(?:evaluation/)?policy_reward_(?:mean|min|max)/(?P<rewarded>[^/]+)"
+    r"|info/learner/(?P<learner>[^/]+)/(?P<statistic>[^/]+)|info/exploration/(?P<exploring>[^/]+)/(?P<exploration>[^/]+))"
+)
+
+
+def policy_in(name: str) -> str | None:
+    """Return the id of the policy that a field is of (``policy_reward_mean/ID``), None of any other field."""
+    found = _BY_POLICY.fullmatch(name)
+    if found is None:
+        return None
+    policy = found["rewarded"] or found["learner"] or found["exploring"]
+    known = (
+        found["rewarded"]
+        or (found["statistic"] and _LEARNER + found["statistic"] in NUMBER_FIELDS)
+        or found["exploration"] in EXPLORATION_FIELDS
+    )
+    return policy if known and POLICY_ID.fullmatch(policy) else None
+
+
+def policy_problems(names: Iterable[str], policies: Sequence[str]) -> list[str]:
+    """Return one line for each of ``names`` that is of a policy which a run does not have.
+
+    ``policies``: the ids of a run with several agents, () of a run with one.
+    """
+    found = []
+    for name in names:
+        policy = policy_in(name)
+        if policy is None or name in NUMBER_FIELDS or policy in policies:
+            continue
+        if not policies:
+            found.append(f"{name} needs an environment with several agents. Name episode_reward_mean.")
+            continue
+        right = nearest(policy, policies, 1)
+        hint = f" Did you mean '{name.replace(policy, right[0])}'?" if right else ""
+        found.append(f"{name}: there is no policy {policy[:60]!r}.{hint} They are {', '.join(policies[:8])}.")
+    return found
+
+
 def flatten(result: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
     """Return ``{"a/b": value}`` of a nested dict, in its order; lists stay lists, empty dicts vanish."""
     flat = {}
@@ -193,5 +234,5 @@ def flatten(result: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
 
 
 def is_number_field(name: str) -> bool:
-    """Whether a stop rule or a ranking may name ``name``: a number of every run's results, or one of callbacks'."""
-    return name in NUMBER_FIELDS or name.startswith(OWN_PREFIXES)
+    """Whether a stop rule or a ranking may name ``name``: a number of every run's results, of a policy, or of callbacks."""
+    return name in NUMBER_FIELDS or name.startswith(OWN_PREFIXES) or policy_in(name) is not None

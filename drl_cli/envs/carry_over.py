@@ -20,6 +20,8 @@ import gymnasium
 import numpy as np
 
 from drl_cli.envs.env_smoke_test import close
+from drl_cli.envs.multi_agent.interface import MultiAgentEnv
+from drl_cli.envs.multi_agent.trial import sampled
 from drl_cli.envs.spaces import MASK
 from drl_cli.envs.steps import as_action
 
@@ -66,6 +68,35 @@ def tried(make: Callable[[], gymnasium.Env], seed: int = 0) -> CarriedOver:
     finally:
         close(env)
     return CarriedOver(first_difference(first, second), tuple(n for n in before if before[n] != after.get(n)), making)
+
+
+def tried_with_agents(make: Callable[[], MultiAgentEnv], seed: int = 0) -> CarriedOver:
+    """``tried`` of an environment with several agents; what its steps return is compared, attributes are not."""
+    began = time.perf_counter()
+    env = make()
+    making = time.perf_counter() - began
+    try:
+        first = _agents_played(env, seed, STEPS, SECONDS)
+        second = _agents_played(env, seed, len(first) - 1)
+    finally:
+        env.close()
+    return CarriedOver(first_difference(first, second), (), making)
+
+
+def _agents_played(env: MultiAgentEnv, seed: int, steps: int, seconds: float = float("inf")) -> list[str]:
+    """Return the hashes of a reset and of ``steps`` steps, with sampled actions; episodes have the seeds from ``seed`` on."""
+    began, rng = time.perf_counter(), np.random.default_rng(seed)
+    step, found = env.reset(seed), []
+    while True:
+        ends = [sorted(step.terminated), sorted(step.truncated), step.is_over]
+        found.append(_hash([dict(step.obs), dict(step.rewards), *ends]))
+        if len(found) > steps or time.perf_counter() - began >= seconds:
+            return found
+        if step.is_over:
+            seed += 1
+            step = env.reset(seed)
+        else:
+            step = env.step({agent: sampled(env.spaces(agent), step.obs[agent], rng) for agent in step.acting()})
 
 
 def first_difference(one: list[str], other: list[str]) -> str | None:

@@ -17,6 +17,7 @@ from drl_cli import process
 from drl_cli.algorithms.row import Algorithm
 from drl_cli.config import environment_variables, experiment_keys
 from drl_cli.config.parse import refuse
+from drl_cli.config.result_names import policy_problems
 from drl_cli.config.sections import exploration_settings
 from drl_cli.config.sections.common import CommonKeys
 from drl_cli.config.sections.multi_agent import config_of_policy
@@ -121,6 +122,7 @@ def finish(draft: Draft) -> ExperimentSpec:
     draft.notices += _hints(draft, env_id if "agents" not in found.facts else None) + found.notices
     facts = {**found.facts, "asked": asked}
     setup = _fitting_setup(row, given, facts)
+    refuse(_misnamed(draft, facts), "the command")
     rules = experiment_defaults.stop_rules(keys, given, facts, draft.notices)
     footprint.check_replay(setup, rules)
     sees_images = any(spec.sees_images for spec in setup.specs.values())
@@ -157,6 +159,18 @@ def finish(draft: Draft) -> ExperimentSpec:
         log_format=flags.get("log_format") or "text",
         origins=draft.origins(),
     )
+
+
+def _misnamed(draft: Draft, facts: Mapping[str, Any]) -> list[str]:
+    """Return one line for each rule that is about a policy which is not there."""
+    keys, policies = draft.parts[0], list((facts.get("agents") or {"policies": ()})["policies"])
+    named = {
+        "stop": keys.stop or (),
+        "pass_criteria": keys.pass_criteria or (),
+        "--assert": [one.field for one in draft.demands],
+        "checkpoint_score_attr": [(keys.checkpoint_score_attr or "").removeprefix("min-")],
+    }
+    return [f"{place}: {line}" for place, names in named.items() for line in policy_problems(names, policies)]
 
 
 def _fitting_setup(row: Algorithm, config: CommonKeys, facts: Mapping[str, Any]) -> RunSetup:

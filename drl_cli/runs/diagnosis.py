@@ -26,7 +26,7 @@ from __future__ import annotations
 import math
 import threading
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 from drl_cli import events
@@ -74,18 +74,31 @@ class Diagnosis:
             self._findings.report("making", text)
         if self._history.has_reached(self._facts.target) or self._is_perfect():
             return
-        stats = ((result.get("info") or {}).get("learner") or {}).get("default_policy") or {}
+        learner = (result.get("info") or {}).get("learner") or {}
         for name, needed, text in (
             ("no episode", 1, self._no_episode(result)),
-            ("entropy", IN_A_ROW, self._entropy(stats)),
-            ("values", IN_A_ROW, self._values(result, stats)),
-            ("temperature", IN_A_ROW, self._temperature(stats)),
+            *(found for policy, stats in learner.items() for found in self._of_policy(policy, result, stats or {})),
             ("one score", 1, self._one_score()),
             ("fallen", 1, self._fallen()),
         ):
             self._held[name] = self._held.get(name, 0) + 1 if text else 0
             if text and self._held[name] >= needed:
                 self._findings.report(name, text)
+
+    def _of_policy(
+        self, policy: str, result: Mapping[str, Any], stats: Mapping[str, Any]
+    ) -> Iterator[tuple[str, int, str | None]]:
+        """Yield (name, results in a row for which it has to hold, text) of what a policy's updates show."""
+        is_one_of_several = policy != "default_policy"
+        for name, text in (
+            ("entropy", self._entropy(stats)),
+            ("values", self._values(result, stats)),
+            ("temperature", self._temperature(stats)),
+        ):
+            if is_one_of_several:
+                yield f"{name} of {policy}", IN_A_ROW, text and f"Policy {policy}: {text}"
+            else:
+                yield name, IN_A_ROW, text
 
     def _no_episode(self, result: Mapping[str, Any]) -> str | None:
         episodes, ended_at = self._history.ended

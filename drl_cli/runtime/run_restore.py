@@ -13,6 +13,7 @@ from drl_cli.algorithms.table import Algorithm
 from drl_cli.config.sections.common import CommonKeys
 from drl_cli.config.sections.offline import reads_only
 from drl_cli.envs import carry_over, make
+from drl_cli.envs.multi_agent import opening
 from drl_cli.envs.preprocessors import frames_of, from_facts
 from drl_cli.errors import CheckpointError, failure
 from drl_cli.runtime.assembly import Parts, RunSetup
@@ -23,23 +24,42 @@ def check_fits(row: Algorithm, config: CommonKeys, env: Mapping[str, Any], ckpt:
     """Refuse a checkpoint of another algorithm, environment or spaces; CheckpointError shows both values."""
     facts = ckpt.require_facts()
     before = facts.get("config") or {}
-    obs, action = facts["spaces"]["obs"], facts["spaces"]["action"]
-    own_obs, own_action = env["spaces"]["obs"], env["spaces"]["action"]
+    policies, own_policies = _spaces_by_policy(facts), _spaces_by_policy(env)
     for what, stored, own in (
         ("algorithm", facts["algorithm"], row.name),
         ("environment", facts["env"], env["id"]),
-        ("observation shape", obs.get("shape"), list(own_obs["shape"])),
         ("frame stack", frames_of(from_facts(facts.get("preprocessing"))), frames_of(env.get("preprocessing"))),
-        ("kind of actions", action.get("kind"), own_action.get("kind")),
-        ("choices of an action", action.get("nvec"), own_action.get("nvec")),
         # Older checkpoints do not have these keys.
         ("observation filter", before.get("observation_filter", "NoFilter"), config.observation_filter),
         ("reward scaling", before.get("reward_scaling", False), config.reward_scaling),
-        ("number of actions", action.get("n"), own_action.get("n")),
-        ("action shape", action.get("shape"), list(own_action["shape"])),
+        ("list of policies", sorted(policies), sorted(own_policies)),
+        *(
+            found
+            for name in sorted(set(policies) & set(own_policies))
+            for found in _compared(policies[name], own_policies[name], f" of policy {name}" if name else "")
+        ),
     ):
         if stored != own:
             raise CheckpointError(f"{ckpt.path}: its {what} is {stored!r}, this run's is {own!r}.")
+
+
+def _spaces_by_policy(facts: Mapping[str, Any]) -> dict[str, Mapping[str, Any]]:
+    """Return the spaces of each policy by its id; of a single agent by "", which no policy of several agents is called."""
+    if not facts.get("agents"):
+        return {"": facts["spaces"]}
+    return {name: policy["spaces"] for name, policy in facts["agents"]["policies"].items()}
+
+
+def _compared(stored: Mapping[str, Any], own: Mapping[str, Any], of: str) -> list[tuple[str, Any, Any]]:
+    """Return (what, the checkpoint's, this run's) of what a policy depends on in its spaces."""
+    obs, action, own_obs, own_action = stored["obs"], stored["action"], own["obs"], own["action"]
+    return [
+        (f"observation shape{of}", obs.get("shape"), list(own_obs["shape"])),
+        (f"kind of actions{of}", action.get("kind"), own_action.get("kind")),
+        (f"choices of an action{of}", action.get("nvec"), own_action.get("nvec")),
+        (f"number of actions{of}", action.get("n"), own_action.get("n")),
+        (f"action shape{of}", action.get("shape"), list(own_action["shape"])),
+    ]
 
 
 def shards_of(state: Mapping[str, Any]) -> Sequence[Mapping[str, Any]]:
@@ -151,7 +171,10 @@ def _carried_over(setup: RunSetup) -> str:
     if config.num_workers or config.fresh_envs or reads_only(config):
         return ""
     try:
-        found = carry_over.tried(lambda: make.make_raw(env["id"], env["env_config"]))
+        if setup.policies is None or env["agents"]["kind"] == "copies":
+            found = carry_over.tried(lambda: make.make_raw(env["id"], env["env_config"]))
+        else:
+            found = carry_over.tried_with_agents(lambda: opening.open_setup(env))
     except (Exception, SystemExit) as error:  # the environment's own, in a trial that the run can do without
         return f"what, could not be tried ({failure(error).rstrip('.')})"
     return "" if found.is_nothing else str(found)

@@ -6,57 +6,73 @@ remembers nor counters.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from drl_cli.algorithms.table import Algorithm
-from drl_cli.config.sections.common import CommonKeys
 from drl_cli.errors import InputError, suggestion
-from drl_cli.extras import load
-from drl_cli.policies import filters
-from drl_cli.policies.numpy_policy import DEFAULT_POLICY
-from drl_cli.policies.policy_spec import PolicySpec
 
 if TYPE_CHECKING:
     from drl_cli.runtime.driver import Driver
 
-SCOPE = DEFAULT_POLICY + "/"
+Weights = dict[str, dict[str, np.ndarray]]
+"""{policy id: {name: array}}."""
 FILTERS = "filter/"
 
 
-def first(row: Algorithm, config: CommonKeys, spec: PolicySpec) -> dict[str, np.ndarray]:
-    """Return {name: array} of the weights that a run with the seed of ``config`` begins with."""
-    return load(row.nets).initial_weights(config, spec, config.seed) | filters.first_weights(spec)
+def chosen(arrays: Mapping[str, np.ndarray], first: Mapping[str, Mapping[str, Any]]) -> Weights:
+    """Return those of ``arrays`` (a learner's state) that are weights, by policy; ``first``: of ``assembly.first_weights``."""
+    found: Weights = {policy: {} for policy in first}
+    for full, array in arrays.items():
+        policy, _, name = full.partition("/")
+        if policy in first and (name in first[policy] or name.startswith(FILTERS)):
+            found[policy][name] = array
+    return found
 
 
-def chosen(arrays: Mapping[str, np.ndarray], names: Collection[str]) -> dict[str, np.ndarray]:
-    """Return those of ``arrays`` (a learner's state) that are weights, by bare name; ``names``: of ``first``."""
-    bare = {name.removeprefix(SCOPE): array for name, array in arrays.items()}
-    return {name: array for name, array in bare.items() if name in names or name.startswith(FILTERS)}
+def read(trainer: Driver, first: Mapping[str, Mapping[str, Any]]) -> Weights:
+    """Return the present weights of a started Driver."""
+    return chosen(trainer.parts.learner.call("state").result(), first)
 
 
-def read(trainer: Driver, names: Collection[str]) -> dict[str, np.ndarray]:
-    """Return the present weights of a started Driver, {name: array}."""
-    return chosen(trainer.parts.learner.call("state").result(), names)
-
-
-def write(trainer: Driver, weights: Mapping[str, Any]) -> None:
-    """Go on with ``weights`` ({name: array}; others stay as they are), and push them to all workers.
+def write(trainer: Driver, weights: Mapping[str, Mapping[str, Any]]) -> None:
+    """Go on with ``weights`` ({policy id: {name: array}}; others stay as they are), and push them to all workers.
 
     What the optimiser remembers stays. Raises InputError, and changes nothing, for names and shapes that are not there.
     """
     trainer.loop.quiesce()
     learner = trainer.parts.learner
     arrays = learner.call("state").result()
-    fit(weights, {name.removeprefix(SCOPE): array for name, array in arrays.items()})
-    new = {SCOPE + name: np.asarray(value, arrays[SCOPE + name].dtype) for name, value in weights.items()}
+    fit(weights, by_policy(arrays))
+    new = {
+        f"{policy}/{name}": np.asarray(value, arrays[f"{policy}/{name}"].dtype)
+        for policy, own in weights.items()
+        for name, value in own.items()
+    }
     learner.call("load", arrays | new, trainer.loop.ledger.version).result()
     trainer.loop.ledger.pushed(learner.call("push").result())
 
 
-def fit(weights: Mapping[str, Any], known: Mapping[str, np.ndarray]) -> None:
+def by_policy(arrays: Mapping[str, np.ndarray]) -> Weights:
+    """Return the arrays of a learner's state by policy."""
+    found: Weights = {}
+    for full, array in arrays.items():
+        policy, _, name = full.partition("/")
+        found.setdefault(policy, {})[name] = array
+    return found
+
+
+def fit(weights: Mapping[str, Mapping[str, Any]], known: Mapping[str, Mapping[str, Any]]) -> None:
+    """Raise InputError where ``weights`` has a policy, a name or a shape that ``known`` has not, or no numbers."""
+    for policy, own in weights.items():
+        if policy not in known:
+            hint = suggestion(str(policy), known) or f" They are {', '.join(known)}."
+            raise InputError(f"There is no policy {str(policy)[:60]!r}.{hint}")
+        _fit(own, known[policy])
+
+
+def _fit(weights: Mapping[str, Any], known: Mapping[str, np.ndarray]) -> None:
     """Raise InputError where ``weights`` has a name or a shape that ``known`` ({name: array}) has not, or no numbers."""
     for name, value in weights.items():
         if name not in known:

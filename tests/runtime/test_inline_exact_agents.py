@@ -1,0 +1,126 @@
+"""Runs of several agents with two policies repeat bit for bit, and go on from a checkpoint as if they had not stopped."""
+
+import numpy as np
+import pytest
+from runtime_runs import SINCE_RESTORE, timeless
+
+from drl_cli import checkpoints, events
+from drl_cli.algorithms import table
+from drl_cli.errors import CheckpointError
+from drl_cli.experiments import env_facts
+from drl_cli.extras import load
+from drl_cli.runtime import run_restore
+from drl_cli.runtime.driver import Driver
+
+pytestmark = pytest.mark.process
+
+NETS = {"fcnet_hiddens": [16, 16]}
+SHARED = {"seed": 7, "num_workers": 0, "num_envs_per_worker": 2, "xla": False, "evaluation_num_episodes": 2}
+PPO = {
+    "train_batch_size": 128,
+    "rollout_fragment_length": 32,
+    "sgd_minibatch_size": 64,
+    "num_sgd_iter": 2,
+    "model": NETS,
+}
+DQN = {
+    "learning_starts": 100,
+    "timesteps_per_iteration": 100,
+    "buffer_size": 2000,
+    "train_batch_size": 16,
+    "rollout_fragment_length": 5,
+    "model": NETS,
+}
+AGENTS = {
+    "copies": 3,
+    "policies": {"first": {}, "others": {"lr": 0.002}},
+    "policy_mapping": {"0": "first", "*": "others"},
+}
+
+
+def experiment(algorithm, agents=AGENTS, env="CartPole-v1", **over):
+    """(config, what a Driver is told of the environment)."""
+    row = table.find(algorithm)
+    own = {"PPO": PPO, "DQN": DQN}[algorithm]
+    config = load(row.config).model_validate(SHARED | own | {"evaluation_interval": 2, "multiagent": agents} | over)
+    found = env_facts.found(row, config, env)
+    return found.config, {**found.facts, "asked": env, "imports": ()}
+
+
+@pytest.fixture
+def run():
+    """Function (algorithm, restore=(checkpoint, exact), **keys) → a started Driver."""
+    drivers = []
+
+    def start(algorithm, restore=None, **over):
+        driver = Driver(algorithm, *experiment(algorithm, **over))
+        drivers.append(driver)
+        if restore:
+            driver.restore(*restore)
+        driver.start()
+        return driver
+
+    yield start
+    for driver in drivers:
+        driver.close()
+
+
+def state_of_run(driver):
+    """Everything that what comes next depends on: arrays by name, and plain data."""
+    arrays = dict(driver.parts.learner.call("state").result())
+    own, worker = driver.parts.pool.handles()[0].call("state").result()
+    arrays.update({f"worker/{name}": array for name, array in own.items()})
+    counters = {name: value for name, value in driver.counters().items() if name != "time_total_s"}
+    return arrays, (counters, worker, driver.loop.state(), driver.loop.ledger.version)
+
+
+def results(driver, count):
+    return [timeless(driver.train(), SINCE_RESTORE) for _ in range(count)]
+
+
+def assert_same_state(mine, other):
+    assert sorted(mine[0]) == sorted(other[0])
+    assert [name for name in mine[0] if not np.array_equal(mine[0][name], other[0][name])] == []
+    assert mine[1] == other[1]
+
+
+@pytest.mark.parametrize("algorithm", ["PPO", "DQN"])
+def test_interrupted_run_of_two_policies_equals_an_undisturbed_one(run, tmp_path, algorithm):
+    whole = run(algorithm)
+    before, after = results(whole, 3), results(whole, 3)
+    assert set(before[-1]["policy_reward_mean"]) == set(after[-1]["info"]["learner"]) == {"first", "others"}
+    assert after[-1]["info"]["num_updates"] > before[-1]["info"]["num_updates"] > 0
+
+    first = run(algorithm)
+    assert results(first, 3) == before, "a run does not repeat"
+    path = first.save(tmp_path)
+    assert results(first, 3) == after, "saving changed the run"
+
+    told = []
+    stop = events.subscribe(lambda kind, fields: told.append(fields.get("text") or ""))
+    resumed = run(algorithm, restore=(checkpoints.load(path), True))
+    stop()
+    assert "Resumed bit for bit: a reset of CartPole-v1 with a seed clears all earlier state." in told
+    assert results(resumed, 3) == after
+    assert_same_state(state_of_run(resumed), state_of_run(whole))
+
+
+def test_environment_with_agents_of_its_own_is_resumed_bit_for_bit(run, tmp_path):
+    own = {"agents": {}, "env": "drl/TicTacToe-v1"}
+    whole = run("PPO", **own)
+    before, after = results(whole, 2), results(whole, 2)
+    first = run("PPO", **own)
+    assert results(first, 2) == before
+    resumed = run("PPO", restore=(checkpoints.load(first.save(tmp_path)), True), **own)
+    assert results(resumed, 2) == after
+
+
+def test_checkpoint_of_other_policies_is_refused(run, tmp_path):
+    driver = run("PPO")
+    results(driver, 1)
+    found = checkpoints.load(driver.save(tmp_path))
+    config, facts = experiment("PPO", agents={"copies": 3})
+    with pytest.raises(
+        CheckpointError, match=r"list of policies is \['first', 'others'\], this run's is \['default_policy'\]"
+    ):
+        run_restore.check_fits(table.find("PPO"), config, facts, found)
