@@ -83,13 +83,6 @@ POLICY: Forms = {  # as ``envs.env_spec.PolicyAgents`` has them
     "config": (_object, "an object"),
     "is_trained": (_bool, "true or false"),
 }
-SELF_PLAY: Forms = {  # as ``envs.env_spec.SelfPlaySetup`` has them
-    "learner": (_string, "a string"),
-    "slots": (_all(_string), "a list of strings"),
-    "scripted": (_all(_string), "a list of strings"),
-    "own_share": (lambda value: _number(value) and 0 <= value <= 1, "a number from 0 to 1"),
-    "evaluate_against": (lambda value: _all(_string)(value) and bool(value), "a list of one string or more"),
-}
 SPACE: Forms = {
     "kind": (_string, "a string"),
     "shape": (_all(_whole), "a list of whole numbers"),
@@ -144,20 +137,12 @@ def _check_agents(agents: Mapping[str, Any], where: object) -> None:
         policy = mapping.get(agent)
         if not _string(policy) or agent not in agents["policies"].get(policy, {"agents": ()})["agents"]:
             raise _wrong(f"agents.mapping.{agent}", policy, "a policy that may act for the agent", where)
-<<<<<<< HEAD
     playing = agents.get("self_play")
     if playing is not None:
         _require(playing if _object(playing) else {}, SELF_PLAY, "agents.self_play.", where)
         for name in (playing["learner"], *playing["slots"]):
             if name not in agents["policies"]:
                 raise _wrong("agents.self_play", name, "ids of agents.policies", where)
-=======
-    if "self_play" in agents:
-        own = agents["self_play"]
-        _require(own if _object(own) else {}, SELF_PLAY, "agents.self_play.", where)
-        if own["learner"] not in agents["policies"]:
-            raise _wrong("agents.self_play.learner", own["learner"], "a policy", where)
->>>>>>> agent-faces
     elif agents["mapping"] is None and agents["mapping_fn"] is None:
         raise _wrong("agents.mapping", None, "an object where mapping_fn is null", where)
 
