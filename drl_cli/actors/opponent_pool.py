@@ -35,6 +35,7 @@ class OpponentPool:
             "games": np.zeros(count, np.int64),  # against each since it is there
             "ratings": np.full(1 + count, FIRST_RATING),  # the learner's first
             "frozen": np.zeros(count, np.int64),  # which copy a place holds, from 1; 0: none
+            "odds": first_odds(setup).astype(np.float32),  # as they were pushed last
             "last": np.zeros((), np.int64),  # env steps when the last copy was frozen
         }
 
@@ -130,7 +131,8 @@ class OpponentPool:
 
     def pushed(self) -> dict[str, dict[str, np.ndarray]]:
         """Return what goes to workers beside the weights."""
-        return {ODDS: {"odds": self.odds.astype(np.float32)}}
+        self._state["odds"][:] = self.odds
+        return {ODDS: {"odds": self._state["odds"].copy()}}
 
     def state(self) -> dict[str, np.ndarray]:
         """Return {name: array} of everything."""

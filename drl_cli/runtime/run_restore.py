@@ -14,6 +14,7 @@ from drl_cli.config.sections.common import CommonKeys
 from drl_cli.config.sections.offline import reads_only
 from drl_cli.envs import carry_over, make
 from drl_cli.envs.multi_agent import opening
+from drl_cli.envs.multi_agent.episode_mapping import ODDS
 from drl_cli.envs.preprocessors import frames_of, from_facts
 from drl_cli.errors import CheckpointError, failure
 from drl_cli.runtime.assembly import Parts, RunSetup
@@ -108,7 +109,9 @@ class Restore:
             raise CheckpointError(f"{ckpt.path}: weights are missing: {', '.join(missing)}.")
         events.report("phase", text=f"restoring {ckpt.path.name}")
         parts.learner.call("load", arrays, version).result()
-        parts.server.call("load", acting, version).result()
+        odds = arrays.get(f"{ODDS}/odds")
+        pushed = acting if odds is None else {**acting, ODDS: {"odds": odds}}
+        parts.server.call("load", pushed, version).result()
         if parts.replay is not None:
             self._load_replay(parts.replay)
         if self._goes_on(setup, parts):
