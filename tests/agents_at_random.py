@@ -4,7 +4,7 @@ import itertools
 
 import numpy as np
 
-from drl_cli.envs.multi_agent.interface import AgentsStep, MultiAgentEnv
+from drl_cli.envs.multi_agent.multi_agent_env import AgentsStep, MultiAgentEnv
 
 AGENTS = ("a", "b", "c")
 SPACES = {

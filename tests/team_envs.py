@@ -3,7 +3,7 @@
 import gymnasium
 import numpy as np
 
-from drl_cli.envs.multi_agent.interface import AgentsStep, MultiAgentEnv
+from drl_cli.envs.multi_agent.multi_agent_env import AgentsStep, MultiAgentEnv
 from drl_cli.envs.multi_agent.team import TeamEnv
 
 PAYOFF = {"A": ((7.0, 7.0), (7.0, 7.0)), "B": ((0.0, 1.0), (1.0, 8.0))}

@@ -13,9 +13,9 @@ from drl_cli.envs import make
 from drl_cli.envs.env_reuse import FOREIGN
 from drl_cli.envs.env_spec import AgentsSetup
 from drl_cli.envs.frame_stack import FrameStack
-from drl_cli.envs.multi_agent import opening
-from drl_cli.envs.multi_agent.episode_mapping import EpisodeMapping
-from drl_cli.envs.multi_agent.interface import AgentsStep, MultiAgentEnv
+from drl_cli.envs.multi_agent import open_envs
+from drl_cli.envs.multi_agent.multi_agent_env import AgentsStep, MultiAgentEnv
+from drl_cli.envs.multi_agent.policy_choice import EpisodeMapping
 from drl_cli.envs.multi_agent.scripted import opponents
 from drl_cli.errors import EnvError, failure
 from drl_cli.policies.numpy_policy import NumpyPolicy
@@ -214,7 +214,7 @@ class OpenEnvs:
         if self._env.get("fresh_envs") and index in self._open:
             self._open.pop(index).close()
         if index not in self._open:
-            self._open[index] = opening.open_setup(self._env)
+            self._open[index] = open_envs.open_setup(self._env)
         return self._open[index]
 
     def close(self) -> None:

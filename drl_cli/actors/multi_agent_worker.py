@@ -20,10 +20,10 @@ from drl_cli.contracts import Handle
 from drl_cli.envs import make as envs
 from drl_cli.envs.env_spec import EnvSetup, agents_of
 from drl_cli.envs.multi_agent.agents_batch import AgentsBatch
-from drl_cli.envs.multi_agent.episode_mapping import ODDS, EpisodeMapping, players
-from drl_cli.envs.multi_agent.interface import AgentsStep
+from drl_cli.envs.multi_agent.multi_agent_env import AgentsStep
+from drl_cli.envs.multi_agent.policy_choice import ODDS, EpisodeMapping, players
 from drl_cli.errors import CheckpointError
-from drl_cli.experience.columns import AgentsEpisode, Meta, Token
+from drl_cli.experience.columns import AgentReturns, Meta, Token
 from drl_cli.randomness import generator, set_state, state_of
 
 
@@ -82,7 +82,7 @@ class MultiAgentWorker:
             slots.use_own_filter()
         meta = Meta(self._identity["index"], self._identity["incarnation"], self._sequence, self._version)
         seconds = {"env": 0.0, "policy": 0.0}
-        episodes: list[AgentsEpisode] = []
+        episodes: list[AgentReturns] = []
         bad = 0
         for _ in range(self._config.rollout_fragment_length):
             bad += self._step(episodes, seconds)
@@ -109,7 +109,7 @@ class MultiAgentWorker:
         )
         return token, AgentColumns(steps, columns)
 
-    def _outcomes(self, episodes: list[AgentsEpisode]) -> dict[str, np.ndarray]:
+    def _outcomes(self, episodes: list[AgentReturns]) -> dict[str, np.ndarray]:
         """Return the learner's games of self-play, {"self_play": float32 [n, 2]}, see ``OpponentPool.note``; {} without any."""
         setup, games = self._self_play, []
         if setup is None:
@@ -158,7 +158,7 @@ class MultiAgentWorker:
         if self._server.is_remote:
             self._pull = self._server.call("pull", self._version)
 
-    def _step(self, episodes: list[AgentsEpisode], seconds: dict[str, float]) -> int:
+    def _step(self, episodes: list[AgentReturns], seconds: dict[str, float]) -> int:
         """Take one step of all environments; returns how many broke."""
         self.check()
         began = time.perf_counter()
@@ -232,10 +232,10 @@ class MultiAgentWorker:
             slots.broken(slots.stream(env, agent))
         self._begin(env)
 
-    def _episode(self, env: int) -> AgentsEpisode:
+    def _episode(self, env: int) -> AgentReturns:
         returns = self._returns[env]
         length = int(self._envs.lengths[env])
-        return AgentsEpisode(sum(returns.values()), length, dict(returns), dict(self._policy_of[env]))
+        return AgentReturns(sum(returns.values()), length, dict(returns), dict(self._policy_of[env]))
 
     def state(self) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
         """Return ({name: array}, facts): everything that the next fragment depends on."""

@@ -13,7 +13,7 @@ import numpy as np
 
 from drl_cli.config.sections.self_play import SelfPlayConfig
 from drl_cli.envs.env_spec import SelfPlaySetup
-from drl_cli.envs.multi_agent.episode_mapping import ODDS, first_odds, players
+from drl_cli.envs.multi_agent.policy_choice import ODDS, first_odds, players
 from drl_cli.errors import CheckpointError
 
 FIRST_RATING, SCALE, STEP = 1000.0, 400.0, 16.0

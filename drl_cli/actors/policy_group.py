@@ -21,7 +21,7 @@ from drl_cli.actors.part_records import BatchUpdateResult, LearnerIdentity, Upda
 from drl_cli.actors.policy_slots import PolicySetup
 from drl_cli.actors.replay_buffer import ReplayBuffer
 from drl_cli.contracts import Handle
-from drl_cli.envs.multi_agent.episode_mapping import ODDS
+from drl_cli.envs.multi_agent.policy_choice import ODDS
 from drl_cli.errors import CheckpointError
 from drl_cli.experience.columns import Token
 from drl_cli.extras import load

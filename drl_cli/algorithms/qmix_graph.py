@@ -18,7 +18,7 @@ import numpy as np
 
 from drl_cli.algorithms import qmix
 from drl_cli.algorithms.learner_graph import counter, learner_graph, row_mean
-from drl_cli.algorithms.losses import mixing
+from drl_cli.algorithms.losses import mixers
 from drl_cli.algorithms.losses.value import squared, value_target
 from drl_cli.algorithms.qmix import QMIXConfig
 from drl_cli.policies import net_builders
@@ -84,13 +84,13 @@ class _QMIXUpdate:
         following = TeamParts(self._team, batch["next_obs"])
         next_values = by_agent(self._net, target_of, following.each)["q"]  # [B, A, n]
         choosing = by_agent(self._net, online, following.each)["q"] if self._config.double_q else next_values
-        best = mixing.best_of_each(choosing, following.allowed)  # [B, A]
-        next_total = self._mixed(target_of, following, mixing.value_of_each(next_values, best))  # [B]
+        best = mixers.best_of_each(choosing, following.allowed)  # [B, A]
+        next_total = self._mixed(target_of, following, mixers.value_of_each(next_values, best))  # [B]
         target = value_target(batch["reward"], batch["discount"], next_total)  # [B]
         # loss: the mean over the batch, each row with its weight
         parts = TeamParts(self._team, batch["obs"])
         values = by_agent(self._net, online, parts.each)["q"]  # [B, A, n]
-        total = self._mixed(online, parts, mixing.value_of_each(values, batch["action"]))  # [B]
+        total = self._mixed(online, parts, mixers.value_of_each(values, batch["action"]))  # [B]
         error = target - total  # [B]
         loss = row_mean(squared(error), batch)  # scalar
         gradients, norm = clipped(tf.gradients(loss, list(online.values())), self._config.grad_clip)
@@ -122,5 +122,5 @@ class _QMIXUpdate:
         """One value, [B], of ``values`` [B, A] of the agents that are there."""
         present = values * parts.alive  # [B, A]
         if self._mixer is None:
-            return mixing.summed_values(present)  # [B]
-        return mixing.monotonic_mix(present, TFNet(self._mixer, weights)(parts.state))  # [B]
+            return mixers.summed_values(present)  # [B]
+        return mixers.monotonic_mix(present, TFNet(self._mixer, weights)(parts.state))  # [B]

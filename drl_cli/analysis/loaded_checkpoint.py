@@ -18,8 +18,8 @@ from drl_cli.config.rllib.ignored_keys import ANYWAY, IDLE
 from drl_cli.envs import make
 from drl_cli.envs import preprocessors as preprocessing
 from drl_cli.envs.env_spec import AgentsSetup, EnvSpec, Preprocessing
-from drl_cli.envs.multi_agent import opening
-from drl_cli.envs.multi_agent.interface import MultiAgentEnv
+from drl_cli.envs.multi_agent import open_envs
+from drl_cli.envs.multi_agent.multi_agent_env import MultiAgentEnv
 from drl_cli.errors import CheckpointError, ConfigError, EnvError, InputError, suggestion
 from drl_cli.extras import load
 from drl_cli.policies.numpy_policy import NumpyPolicy, policies_from_checkpoint, policy_from_checkpoint
@@ -91,7 +91,7 @@ class Subject:
 
     def make_agents_env(self, render_mode: str | None = None) -> MultiAgentEnv:
         """Return a new environment with several agents."""
-        return opening.open_setup(self.setup(), render_mode)
+        return open_envs.open_setup(self.setup(), render_mode)
 
     def setup(self) -> dict[str, Any]:
         """Return what ``actors.agents_tester`` needs to know of an environment with several agents; see ``play`` there."""
@@ -224,13 +224,13 @@ def _agents_fitting(
     agents: AgentsSetup = facts["agents"]
     env_id, env_config = env
     if agents["kind"] != "copies" and env_id != facts["env"]:
-        kind = opening.kind_of(env_id, env_config)
+        kind = open_envs.kind_of(env_id, env_config)
         if kind is None:
             raise CheckpointError(f"{path}: its policies act for several agents, and {env_id} has one.")
         agents = {**agents, "kind": kind}
-    made = opening.open_env(env_id, env_config, agents["kind"], agents["count"], None, plan)
+    made = open_envs.open_env(env_id, env_config, agents["kind"], agents["count"], None, plan)
     try:
-        offered, metadata = opening.describe(made), made.metadata
+        offered, metadata = open_envs.describe(made), made.metadata
     finally:
         made.close()
     if set(offered) != set(agents["spaces"]):

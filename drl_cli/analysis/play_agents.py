@@ -17,12 +17,12 @@ from drl_cli.analysis.play import INFOS, LONGEST_TEXT, AgentSteps, FrameRecorder
 from drl_cli.config.plain_data import plain
 from drl_cli.envs.env_reuse import FOREIGN
 from drl_cli.envs.make import UNBOUNDED_STEPS
-from drl_cli.envs.multi_agent.episode_mapping import EpisodeMapping
+from drl_cli.envs.multi_agent.policy_choice import EpisodeMapping
 from drl_cli.errors import EnvError, RunFailed, failure
 
 if TYPE_CHECKING:
     from drl_cli.analysis.loaded_checkpoint import Subject
-    from drl_cli.envs.multi_agent.interface import AgentsStep, MultiAgentEnv
+    from drl_cli.envs.multi_agent.multi_agent_env import AgentsStep, MultiAgentEnv
 
 
 class AgentsPlayer:

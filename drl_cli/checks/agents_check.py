@@ -17,9 +17,9 @@ import numpy as np
 
 from drl_cli.checks.env_probe import looked_at, shortened
 from drl_cli.checks.findings import FAIL, NOTE, OK, WARN, Finding
-from drl_cli.envs.multi_agent import names, opening
-from drl_cli.envs.multi_agent.interface import AgentsStep
-from drl_cli.envs.multi_agent.trial import sampled
+from drl_cli.envs.multi_agent import names, open_envs
+from drl_cli.envs.multi_agent.agents_smoke_test import sampled
+from drl_cli.envs.multi_agent.multi_agent_env import AgentsStep
 from drl_cli.errors import failure
 from drl_cli.extras import load
 
@@ -31,7 +31,7 @@ class AgentsCheck:
     """The stages for one environment."""
 
     def __init__(self, question: Mapping[str, Any], kind: str, send: Callable[[Mapping[str, Any]], object]) -> None:
-        """``question``: as of ``env_check.check``, with "id"; ``kind``: of ``opening``; ``send(part of the report)``."""
+        """``question``: as of ``env_check.check``, with "id"; ``kind``: of ``open_envs``; ``send(part of the report)``."""
         self._asked, self._kind, self._send = question, kind, send
         self._id, self._env_config = question["id"], question["env_config"]
 
@@ -86,7 +86,7 @@ class AgentsCheck:
 
     def _steps(self, seed: int, count: int = TRACED) -> Iterator[tuple[AgentsStep, str, float]]:
         """Yield up to ``count`` (step, its hash, seconds that it took) of a new instance, for the seconds asked for at most."""
-        env, rng = opening.open_env(self._id, self._env_config, self._kind), np.random.default_rng(seed)
+        env, rng = open_envs.open_env(self._id, self._env_config, self._kind), np.random.default_rng(seed)
         deadline = time.perf_counter() + self._asked["seconds"]
         try:
             step, taken = env.reset(seed), 0.0
@@ -126,13 +126,13 @@ class AgentsCheck:
             self._find(what, NOTE if said else OK, f"passed, and warns: {'; '.join(said[:3])}" if said else "passed")
 
     def _own(self) -> Any:
-        return opening.raw(self._id, self._env_config, self._kind)
+        return open_envs.raw(self._id, self._env_config, self._kind)
 
     def _plays(self) -> None:
         asked = self._asked
         returns, lengths, total, length, seconds, steps = [], [], 0.0, 0, 0.0, 0
         began = time.perf_counter()
-        opening.open_env(self._id, self._env_config, self._kind).close()
+        open_envs.open_env(self._id, self._env_config, self._kind).close()
         making = time.perf_counter() - began
         for step, _, taken in self._steps(asked["seed"], 10**9):
             total, seconds, is_new = total + sum(step.rewards.values()), seconds + taken, taken == 0.0

@@ -24,7 +24,7 @@ from drl_cli.checks.subprocess_probe import SILENT, SubprocessProbe
 from drl_cli.envs import carry_over, make
 from drl_cli.envs.carry_over import first_difference, hashes
 from drl_cli.envs.env_smoke_test import try_out
-from drl_cli.envs.multi_agent import opening
+from drl_cli.envs.multi_agent import open_envs
 from drl_cli.errors import DrlError, failure
 
 if TYPE_CHECKING:
@@ -86,7 +86,7 @@ class _Check:
         self._send({"done": True})
 
     def _stages(self) -> Sequence[tuple[str, Callable[[], object]]]:
-        kind = opening.kind_of(self._id, self._env_config)
+        kind = open_envs.kind_of(self._id, self._env_config)
         if kind is not None:
             return AgentsCheck(self._asked, kind, self._send).stages()
         return (

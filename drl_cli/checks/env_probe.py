@@ -20,7 +20,7 @@ from drl_cli.algorithms import table
 from drl_cli.algorithms.dqn import DQNConfig
 from drl_cli.envs import make, preprocessors
 from drl_cli.envs.env_spec import EnvSpec, SpaceSpec
-from drl_cli.envs.multi_agent import opening
+from drl_cli.envs.multi_agent import open_envs
 from drl_cli.envs.multi_agent.team import TeamEnv
 from drl_cli.envs.spaces import misfit
 from drl_cli.errors import DrlError, EnvError
@@ -34,9 +34,9 @@ def looked_at(env_id: str, env_config: Mapping[str, Any] | None = None) -> dict[
         # As most algorithms see it by default: the sections of images are the same for all that have one.
         plan = preprocessors.plan(DQNConfig(env_config=dict(env_config or {})), env_id)
         with contextlib.redirect_stdout(io.StringIO()):
-            kind = opening.kind_of(env_id, env_config or {})
+            kind = open_envs.kind_of(env_id, env_config or {})
             if kind is not None:
-                found = opening.check(env_id, env_config or {}, kind, preprocessing=plan)
+                found = open_envs.check(env_id, env_config or {}, kind, preprocessing=plan)
                 return _with_agents(env_id, found, kind, _as_team(env_id, env_config or {}, kind))
             env = make.make(env_id, dict(env_config or {}), preprocessing=plan)
             spaces: EnvSpec = {**make.describe(env), "frames": preprocessors.frames_of(plan)}
@@ -58,7 +58,7 @@ def looked_at(env_id: str, env_config: Mapping[str, Any] | None = None) -> dict[
 
 def _as_team(env_id: str, env_config: Mapping[str, Any], kind: str) -> EnvSpec | None:
     """Return the spaces of an environment's agents seen as one team; None where they cannot be one."""
-    env = opening.open_env(env_id, env_config, kind)
+    env = open_envs.open_env(env_id, env_config, kind)
     try:
         return make.describe(TeamEnv(env))
     except EnvError:
@@ -67,7 +67,7 @@ def _as_team(env_id: str, env_config: Mapping[str, Any], kind: str) -> EnvSpec |
         env.close()
 
 
-def _with_agents(env_id: str, found: opening.Checked, kind: str, team: EnvSpec | None) -> dict[str, Any]:
+def _with_agents(env_id: str, found: open_envs.Checked, kind: str, team: EnvSpec | None) -> dict[str, Any]:
     """Return what is known of an environment with several agents: ``spaces`` are those of its first one."""
     every = list(found.spaces.values())
     fits = [

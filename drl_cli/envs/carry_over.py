@@ -20,8 +20,8 @@ import gymnasium
 import numpy as np
 
 from drl_cli.envs.env_smoke_test import close
-from drl_cli.envs.multi_agent.interface import MultiAgentEnv
-from drl_cli.envs.multi_agent.trial import sampled
+from drl_cli.envs.multi_agent.agents_smoke_test import sampled
+from drl_cli.envs.multi_agent.multi_agent_env import MultiAgentEnv
 from drl_cli.envs.spaces import MASK
 from drl_cli.envs.steps import as_action
 

@@ -26,7 +26,7 @@ from drl_cli.config.episode_metrics import UNBOUNDED_STEPS
 from drl_cli.envs import bundled_envs, custom_envs, preprocessors
 from drl_cli.envs.env_smoke_test import close, try_out
 from drl_cli.envs.multi_agent import names
-from drl_cli.envs.multi_agent.interface import SeenAsTeam
+from drl_cli.envs.multi_agent.multi_agent_env import SeenAsTeam
 from drl_cli.envs.spaces import misfit
 from drl_cli.errors import DrlError, EnvError, failure, nearest, suggestion
 from drl_cli.extras import load, require

@@ -121,7 +121,7 @@ class ReadProgress(NamedTuple):
     ended: bool  # whether this worker has read all that it was to read in this pass
 
 
-class AgentsEpisode(NamedTuple):
+class AgentReturns(NamedTuple):
     """An episode of several agents that has ended."""
 
     reward: float  # the sum over the agents
@@ -143,4 +143,4 @@ class Token(NamedTuple):
     seen: dict[str, Any] | None = None  # what it adds to the filters' statistics (``actors.running_filters``)
     reading: ReadProgress | None = None  # where it was read, not sampled
     told: tuple[Any, ...] = ()  # (custom_metrics, hist_data) of callbacks, of each episode that ended and has any
-    agents: tuple[AgentsEpisode, ...] = ()  # of several agents: the episodes that ended, by agent
+    agents: tuple[AgentReturns, ...] = ()  # of several agents: the episodes that ended, by agent

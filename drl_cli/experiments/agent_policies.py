@@ -14,7 +14,7 @@ from drl_cli.config.sections.multi_agent import MultiAgentConfig, known_policies
 from drl_cli.config.sections.self_play import LEARNER
 from drl_cli.envs.env_spec import AgentsSetup, EnvSpec, PolicyAgents, SelfPlaySetup
 from drl_cli.envs.multi_agent import scripted
-from drl_cli.envs.multi_agent.episode_mapping import EpisodeMapping
+from drl_cli.envs.multi_agent.policy_choice import EpisodeMapping
 from drl_cli.errors import ConfigError, InputError
 from drl_cli.policies.numpy_policy import DEFAULT_POLICY
 

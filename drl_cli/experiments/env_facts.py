@@ -14,7 +14,7 @@ from drl_cli.config.sections.multi_agent import asked
 from drl_cli.config.sections.replay import ReplayKeys
 from drl_cli.envs import make, preprocessors
 from drl_cli.envs.env_spec import AgentsSetup
-from drl_cli.envs.multi_agent import opening
+from drl_cli.envs.multi_agent import open_envs
 from drl_cli.envs.multi_agent.team import TEAM_ID
 from drl_cli.errors import ConfigError
 from drl_cli.experiments import agent_checks, agent_policies
@@ -51,9 +51,9 @@ def found(row: Algorithm, config: CommonKeys, env_id: str) -> Found:
 
 
 def _kind(config: CommonKeys, env_id: str) -> str | None:
-    """Return the kind of an environment with several agents, see ``opening.KINDS``; None for one agent."""
+    """Return the kind of an environment with several agents, see ``open_envs.KINDS``; None for one agent."""
     section = config.multiagent
-    kind = opening.kind_of(env_id, config.env_config)
+    kind = open_envs.kind_of(env_id, config.env_config)
     if section.copies is not None:
         if kind is not None:
             raise ConfigError(f"multiagent.copies: {env_id} has several agents itself. Leave it out.")
@@ -106,7 +106,7 @@ def _of_several(row: Algorithm, config: CommonKeys, env_id: str, kind: str) -> F
             "worker_side_prioritization is off: with several agents new steps enter with the highest priority."
         )
     count = section.copies or 1
-    seen = opening.check(env_id, config.env_config, kind, count, row, plan, table.fitting())
+    seen = open_envs.check(env_id, config.env_config, kind, count, row, plan, table.fitting())
     resolved = agent_policies.resolve(section, seen.spaces, config.seed or 0)
     agents: AgentsSetup = {
         "kind": kind,

@@ -13,8 +13,8 @@ from drl_cli.algorithms.table import Algorithm
 from drl_cli.config.sections.common import CommonKeys
 from drl_cli.config.sections.offline import reads_only
 from drl_cli.envs import carry_over, make
-from drl_cli.envs.multi_agent import opening
-from drl_cli.envs.multi_agent.episode_mapping import ODDS
+from drl_cli.envs.multi_agent import open_envs
+from drl_cli.envs.multi_agent.policy_choice import ODDS
 from drl_cli.envs.preprocessors import frames_of, from_facts
 from drl_cli.errors import CheckpointError, failure
 from drl_cli.runtime.assembly import Parts, RunSetup
@@ -177,7 +177,7 @@ def _carried_over(setup: RunSetup) -> str:
         if setup.policies is None or env["agents"]["kind"] == "copies":
             found = carry_over.tried(lambda: make.make_raw(env["id"], env["env_config"]))
         else:
-            found = carry_over.tried_with_agents(lambda: opening.open_setup(env))
+            found = carry_over.tried_with_agents(lambda: open_envs.open_setup(env))
     except (Exception, SystemExit) as error:  # the environment's own, in a trial that the run can do without
         return f"what, could not be tried ({failure(error).rstrip('.')})"
     return "" if found.is_nothing else str(found)

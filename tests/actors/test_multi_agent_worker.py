@@ -8,7 +8,7 @@ from drl_cli.actors.multi_agent_worker import MultiAgentWorker
 from drl_cli.actors.policy_slots import PolicySetup
 from drl_cli.algorithms.dqn import DQN, DQNConfig
 from drl_cli.algorithms.ppo import PPO, PPOConfig
-from drl_cli.envs.multi_agent import opening
+from drl_cli.envs.multi_agent import open_envs
 from drl_cli.experience.ring_buffer import Ring
 from drl_cli.experience.trajectories import join
 from drl_cli.extras import load
@@ -34,7 +34,7 @@ def _worker(monkeypatch, kind="ppo", policies=SHARED, breaks=0.0, always=False, 
         made.append(AtRandom(breaks, always))
         return made[-1]
 
-    monkeypatch.setattr(opening, "open_setup", open_setup)
+    monkeypatch.setattr(open_envs, "open_setup", open_setup)
     config, setups, nets = _setup(kind, policies, **keys)
     env = {
         "id": "at-random",

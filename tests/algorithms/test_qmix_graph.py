@@ -6,7 +6,7 @@ from machine import Machine
 from team_spaces import team_spaces
 
 from drl_cli.algorithms import qmix, qmix_graph
-from drl_cli.algorithms.losses import mixing
+from drl_cli.algorithms.losses import mixers
 from drl_cli.tf1.tensorflow import tf
 
 pytestmark = pytest.mark.tensorflow
@@ -97,8 +97,8 @@ def test_mixing_by_hand():
     weights = {"w1": [[1.0, -2.0, 0.5, 3.0]], "b1": [[0.0, -10.0]], "w2": [[-2.0, 1.0]], "b2": [[0.25]]}
     with tf.Graph().as_default(), tf.Session() as session:
         values = tf.constant([[1.0, 2.0]])
-        total = mixing.monotonic_mix(values, {name: tf.constant(w) for name, w in weights.items()})
-        found, gradient, added = session.run([total, tf.gradients(total, values)[0], mixing.summed_values(values)])
+        total = mixers.monotonic_mix(values, {name: tf.constant(w) for name, w in weights.items()})
+        found, gradient, added = session.run([total, tf.gradients(total, values)[0], mixers.summed_values(values)])
     # hidden: |1|*1 + |0.5|*2 = 2, and elu(|-2|*1 + 3*2 - 10) = elu(-2); total: 2*2 + 1*elu(-2) + 0.25.
     assert found.tolist() == pytest.approx([4.0 + np.expm1(-2.0) + 0.25])
     slope = np.exp(-2.0)
@@ -112,7 +112,7 @@ def test_mixing_grows_with_every_agent_s_value_whatever_the_weights():
         values = tf.constant(rng.normal(0, 3, (500, 3)).astype(np.float32))
         shapes = {"w1": 15, "b1": 5, "w2": 5, "b2": 1}
         weights = {name: tf.constant(rng.normal(0, 2, (500, size)).astype(np.float32)) for name, size in shapes.items()}
-        gradient = session.run(tf.gradients(mixing.monotonic_mix(values, weights), values)[0])
+        gradient = session.run(tf.gradients(mixers.monotonic_mix(values, weights), values)[0])
     assert gradient.min() >= 0.0
     assert np.median(gradient) > 1.0
 

@@ -14,8 +14,8 @@ import numpy as np
 
 from drl_cli.envs.env_reuse import FOREIGN, EpisodeSeeds
 from drl_cli.envs.env_spec import EnvSetup, agents_of
-from drl_cli.envs.multi_agent import opening
-from drl_cli.envs.multi_agent.interface import AgentsStep, MultiAgentEnv
+from drl_cli.envs.multi_agent import open_envs
+from drl_cli.envs.multi_agent.multi_agent_env import AgentsStep, MultiAgentEnv
 from drl_cli.errors import CheckpointError
 
 
@@ -98,7 +98,7 @@ class AgentsBatch:
     def _renew(self, index: int) -> None:
         self._discard(index)
         began = time.perf_counter()
-        self._envs[index] = opening.open_setup(self._setup)
+        self._envs[index] = open_envs.open_setup(self._setup)
         if self._was_made[index]:
             self.making_s += time.perf_counter() - began
         self._was_made[index] = True

@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 
 from drl_cli.envs.multi_agent.agent_view import AgentView
-from drl_cli.envs.multi_agent.interface import AgentsStep
+from drl_cli.envs.multi_agent.multi_agent_env import AgentsStep
 from drl_cli.envs.steps import as_number
 from drl_cli.errors import EnvError, suggestion
 

@@ -14,7 +14,7 @@ import numpy as np
 
 from drl_cli.envs import make
 from drl_cli.envs.multi_agent.copies import Copies
-from drl_cli.envs.multi_agent.interface import AgentsStep, MultiAgentEnv
+from drl_cli.envs.multi_agent.multi_agent_env import AgentsStep, MultiAgentEnv
 
 if TYPE_CHECKING:
     from drl_cli.envs.env_spec import EnvSpec

@@ -12,7 +12,7 @@ import numpy as np
 from gymnasium import spaces
 
 from drl_cli.envs.multi_agent.agent_view import view_of
-from drl_cli.envs.multi_agent.interface import AgentsStep, MultiAgentEnv
+from drl_cli.envs.multi_agent.multi_agent_env import AgentsStep, MultiAgentEnv
 
 if TYPE_CHECKING:
     from drl_cli.envs.env_spec import EnvSpec

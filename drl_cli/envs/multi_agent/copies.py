@@ -1,6 +1,6 @@
 """Several independent copies of an environment with one agent, as an environment with agents "0", "1", …
 
-Used by ``opening`` and ``bundled``. Source: RLlib's ``make_multi_agent``. Each copy has a seed of its own and ends by itself;
+Used by ``open_envs`` and ``bundled``. Source: RLlib's ``make_multi_agent``. Each copy has a seed of its own and ends by itself;
 the episode is over when all have ended.
 """
 
@@ -16,7 +16,7 @@ import numpy as np
 from drl_cli.envs import preprocessors
 from drl_cli.envs.env_smoke_test import close
 from drl_cli.envs.multi_agent.agent_view import AgentView
-from drl_cli.envs.multi_agent.interface import AgentsStep, MultiAgentEnv
+from drl_cli.envs.multi_agent.multi_agent_env import AgentsStep, MultiAgentEnv
 from drl_cli.envs.steps import as_number, is_finite
 from drl_cli.randomness import number
 

@@ -1,6 +1,6 @@
 """Environments whose ``reset`` and ``step`` are keyed by agent: RLlib's dictionaries and PettingZoo's parallel form.
 
-Other forms are brought to this one (``turns``, ``tuples``) and opened by ``opening``. An agent acts when it is observed;
+Other forms are brought to this one (``turns``, ``tuples``) and opened by ``open_envs``. An agent acts when it is observed;
 ``__all__`` ends all who are left. What environments leave out is filled in by ``agents_episode``. Sources: RLlib's
 ``MultiAgentEnv`` of 0.8 to 2.59, PettingZoo's ``ParallelEnv`` (1.27).
 """
@@ -16,7 +16,7 @@ import numpy as np
 from drl_cli.envs.env_smoke_test import close
 from drl_cli.envs.multi_agent.agent_view import AgentView, view_of
 from drl_cli.envs.multi_agent.agents_episode import AgentsEpisode
-from drl_cli.envs.multi_agent.interface import AgentsStep, MultiAgentEnv
+from drl_cli.envs.multi_agent.multi_agent_env import AgentsStep, MultiAgentEnv
 from drl_cli.errors import EnvError
 
 if TYPE_CHECKING:

@@ -1,6 +1,6 @@
 """The ids of PettingZoo's environments, and of those that a package registers only once it is imported.
 
-Used by ``envs.make.resolve`` before gymnasium's registry is asked, and by ``opening``. PettingZoo (1.27) writes
+Used by ``envs.make.resolve`` before gymnasium's registry is asked, and by ``open_envs``. PettingZoo (1.27) writes
 ``classic/connect_four-v3``, its modules and users write ``classic/connect_four_v3``: both are one id here. The particle
 environments have a package of their own, mpe2, whose environments are modules. Nothing is imported unless an id asks for it.
 """

@@ -17,8 +17,8 @@ import gymnasium
 import numpy as np
 
 from drl_cli.envs import make
-from drl_cli.envs.multi_agent import opening
-from drl_cli.envs.multi_agent.interface import AgentsStep, MultiAgentEnv
+from drl_cli.envs.multi_agent import open_envs
+from drl_cli.envs.multi_agent.multi_agent_env import AgentsStep, MultiAgentEnv
 from drl_cli.errors import EnvError
 
 if TYPE_CHECKING:
@@ -183,7 +183,7 @@ class TeamEnv(gymnasium.Env):
 
 def _opened(env_id: str, env_config: Mapping[str, Any], render_mode: str | None) -> MultiAgentEnv:
     found = make.resolve(env_id).id
-    kind = opening.kind_of(found, env_config)
+    kind = open_envs.kind_of(found, env_config)
     if kind is None:
         raise EnvError(f"env_config.env: {env_id} has one agent; a team has several.")
-    return opening.open_env(found, env_config, kind, render_mode=render_mode)
+    return open_envs.open_env(found, env_config, kind, render_mode=render_mode)

@@ -1,6 +1,6 @@
 """A gymnasium environment with a Tuple of spaces and a list of rewards, as a dictionary of agents "0", "1", …
 
-Used by ``opening``. Source: level-based foraging (Papoudakis et al. 2021, arXiv 2006.07869), whose form EPyMARL uses.
+Used by ``open_envs``. Source: level-based foraging (Papoudakis et al. 2021, arXiv 2006.07869), whose form EPyMARL uses.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """PettingZoo's turn-based form (AEC: agent, environment, cycle) as a dictionary: one agent is observed at a time.
 
-Used by ``opening``. An agent's reward is what ``last()`` says when its turn comes, or at its end: all since its last action.
+Used by ``open_envs``. An agent's reward is what ``last()`` says when its turn comes, or at its end: all since its last action.
 Source: PettingZoo 1.27 (Terry et al. 2021, arXiv 2009.14471).
 """
 
@@ -21,7 +21,8 @@ class TurnBased:
         self.possible_agents, self.agents = env.possible_agents, []
         self.observation_space, self.action_space = env.observation_space, env.action_space
         self._acting: Any = None
-        self.state, self.render, self.close, self.metadata = env.state, env.render, env.close, env.metadata
+        self.state, self.render, self.close = env.state, env.render, env.close
+        self.metadata = getattr(env, "metadata", {})  # one's own need not have it
 
     def reset(self, seed: int | None = None) -> tuple[dict[Any, Any], dict[Any, Any]]:
         """Return (obs, infos) of the agent whose turn is first."""

@@ -4,13 +4,13 @@ import numpy as np
 from scripted_agents import Scripted, acts
 
 import drl_cli
-from drl_cli.envs.multi_agent import opening
+from drl_cli.envs.multi_agent import open_envs
 from drl_cli.envs.multi_agent.agents_batch import AgentsBatch
 
 
 def batch(env_id, kind, count=1):
     """Return the environments of a worker for ``env_id``."""
-    spaces = opening.check(env_id, {}, kind).spaces
+    spaces = open_envs.check(env_id, {}, kind).spaces
     setup = {"id": env_id, "env_config": {}, "agents": {"kind": kind, "count": 1, "spaces": spaces}}
     return AgentsBatch(setup, count, (0, 0))
 

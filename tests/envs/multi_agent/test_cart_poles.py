@@ -5,13 +5,13 @@ import time
 import numpy as np
 import pytest
 
-from drl_cli.envs.multi_agent import opening
+from drl_cli.envs.multi_agent import open_envs
 from drl_cli.envs.multi_agent.cart_poles import CrashingCartPoles
 
 
 def test_number_of_agents_is_that_of_env_config():
-    assert opening.open_env("drl/MultiAgentCartPole-v1", {}, "dictionary").agents == ["0", "1"]
-    assert len(opening.open_env("drl/MultiAgentCartPole-v1", {"num_agents": 50}, "dictionary").agents) == 50
+    assert open_envs.open_env("drl/MultiAgentCartPole-v1", {}, "dictionary").agents == ["0", "1"]
+    assert len(open_envs.open_env("drl/MultiAgentCartPole-v1", {"num_agents": 50}, "dictionary").agents) == 50
 
 
 def crash_of(seed):

@@ -5,13 +5,13 @@ import numpy as np
 import pytest
 
 from drl_cli.envs import make
-from drl_cli.envs.multi_agent import opening
+from drl_cli.envs.multi_agent import open_envs
 from drl_cli.envs.multi_agent.copies import Copies, tiled
 from drl_cli.randomness import number
 
 
 def test_each_copy_is_the_environment_with_a_seed_of_its_own_and_ends_by_itself():
-    env = opening.open_env("CartPole-v1", {}, "copies", 3)
+    env = open_envs.open_env("CartPole-v1", {}, "copies", 3)
     assert env.agents == ["0", "1", "2"] and not env.is_turn_based
     step, alone = env.reset(5), []
     for index in range(3):
@@ -51,6 +51,6 @@ def test_frames_of_copies_stand_side_by_side_in_rows():
     picture = tiled(frames)
     assert picture.shape == (4, 6, 3)
     assert [picture[0, 0, 0], picture[0, 3, 0], picture[2, 0, 0], picture[2, 3, 0]] == [1, 2, 3, 0]
-    env = opening.open_env("CartPole-v1", {}, "copies", 2, "rgb_array")
+    env = open_envs.open_env("CartPole-v1", {}, "copies", 2, "rgb_array")
     env.reset(0)
     assert env.render().shape == (400, 1200, 3)

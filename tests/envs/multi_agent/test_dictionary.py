@@ -224,4 +224,4 @@ def test_state_is_what_the_environment_says_or_none():
 def test_closing_twice_is_safe():
     env, _ = opened({"a": 0})
     env.close()
-    env.close()
+    assert env.close() is None

@@ -67,8 +67,8 @@ def test_missing_package_is_named_with_the_extra_that_installs_it(monkeypatch):
 
 def test_single_agent_environment_imports_no_package_of_several_agents():
     code = (
-        "import sys; from drl_cli.envs import make; from drl_cli.envs.multi_agent import opening;"
-        "meant = make.resolve('CartPole-v1').id; assert opening.kind_of(meant, {}) is None; make.make(meant, {});"
+        "import sys; from drl_cli.envs import make; from drl_cli.envs.multi_agent import open_envs;"
+        "meant = make.resolve('CartPole-v1').id; assert open_envs.kind_of(meant, {}) is None; make.make(meant, {});"
         "print({'pettingzoo', 'mpe2', 'lbforaging', 'pygame'} & set(sys.modules))"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=120)

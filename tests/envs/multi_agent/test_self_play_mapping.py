@@ -5,7 +5,7 @@ import collections
 import numpy as np
 import pytest
 
-from drl_cli.envs.multi_agent.episode_mapping import EpisodeMapping, first_odds
+from drl_cli.envs.multi_agent.policy_choice import EpisodeMapping, first_odds
 
 AGENTS = ("x", "o")
 

@@ -5,7 +5,7 @@ import itertools
 import numpy as np
 import pytest
 
-from drl_cli.envs.multi_agent import opening
+from drl_cli.envs.multi_agent import open_envs
 from drl_cli.envs.multi_agent.small_games import TicTacToe, TwoStepGame
 
 
@@ -24,7 +24,7 @@ def test_two_step_game_pays_what_rashid_et_al_say(actions):
 
 @pytest.mark.parametrize("seed", range(20))
 def test_tic_tac_toe_is_pettingzoos(seed):
-    ours, theirs = TicTacToe(), opening.open_env("classic/tictactoe-v3", {}, "aec")
+    ours, theirs = TicTacToe(), open_envs.open_env("classic/tictactoe-v3", {}, "aec")
     assert ours.agents == tuple(theirs.agents) and ours.spaces("player_1") == theirs.spaces("player_1")
     rng, mine, other = np.random.default_rng(seed), ours.reset(), theirs.reset(0)
     while not mine.is_over:

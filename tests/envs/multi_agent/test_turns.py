@@ -4,7 +4,7 @@ import numpy as np
 import pettingzoo
 import pytest
 
-from drl_cli.envs.multi_agent import opening
+from drl_cli.envs.multi_agent import open_envs
 from drl_cli.envs.multi_agent.turns import TurnBased
 from drl_cli.errors import EnvError
 
@@ -28,7 +28,7 @@ def test_game_in_turns_is_that_of_pettingzoos_own_loop(seed):
         return lambda mask: int(rng.choice(np.flatnonzero(mask)))
 
     choose, seen = chooser(), []
-    env = opening.open_env("classic/connect_four-v3", {}, "aec")
+    env = open_envs.open_env("classic/connect_four-v3", {}, "aec")
     step = env.reset(seed)
     while True:
         for agent, obs in step.obs.items():
@@ -95,7 +95,7 @@ def test_turns_out_of_order_are_errors(order, dead, action, text):
 
 
 def test_illegal_move_ends_the_game_for_both():
-    env = opening.open_env("classic/tictactoe-v3", {}, "aec")
+    env = open_envs.open_env("classic/tictactoe-v3", {}, "aec")
     step = env.step({"player_1": np.int64(0)} if env.reset(0) else {})
     step = env.step({"player_2": np.int64(0)})
     assert step.is_over and step.rewards["player_2"] == -1 and step.ended == {"player_1", "player_2"}

@@ -13,9 +13,9 @@ from test_tuples import Pair
 import drl_cli
 from drl_cli.algorithms import table
 from drl_cli.envs import make
-from drl_cli.envs.multi_agent import opening
+from drl_cli.envs.multi_agent import open_envs
+from drl_cli.envs.multi_agent.agents_smoke_test import sampled
 from drl_cli.envs.multi_agent.dictionary import DictionaryEnv
-from drl_cli.envs.multi_agent.trial import sampled
 from drl_cli.errors import EnvError
 
 
@@ -32,14 +32,14 @@ from drl_cli.errors import EnvError
     ],
 )
 def test_kind_of_an_environment_is_found_by_its_id(env_id, kind):
-    assert opening.kind_of(env_id, {}) == kind
+    assert open_envs.kind_of(env_id, {}) == kind
 
 
 def test_level_based_foraging_is_a_tuple_and_is_registered_when_its_id_is_asked_for(monkeypatch):
     before = set(gymnasium.registry)
     meant = make.resolve("Foraging-8x8-2p-2f-coop-v3")
-    assert opening.kind_of(meant.id, {}) == "tuple"
-    found = opening.check(meant.id, {}, "tuple")
+    assert open_envs.kind_of(meant.id, {}) == "tuple"
+    found = open_envs.check(meant.id, {}, "tuple")
     assert list(found.spaces) == ["0", "1"] and found.spaces["0"]["obs"]["shape"] == [12]
     for env_id in set(gymnasium.registry) - before:  # 1,920, among which tests of typing errors would look
         del gymnasium.registry[env_id]
@@ -72,10 +72,10 @@ class OwnParallel:
 def test_own_environment_is_opened_under_the_name_it_is_registered_with():
     drl_cli.register_env("OwnParallel-v0", OwnParallel, max_episode_steps=3)
     drl_cli.register_env("OwnByConfig", lambda config: OwnParallel(config["size"]))
-    assert opening.kind_of("OwnParallel-v0", {}) == opening.kind_of("OwnByConfig", {"size": 2}) == "dictionary"
-    found = opening.check("OwnByConfig", {"size": 2}, "dictionary")
+    assert open_envs.kind_of("OwnParallel-v0", {}) == open_envs.kind_of("OwnByConfig", {"size": 2}) == "dictionary"
+    found = open_envs.check("OwnByConfig", {"size": 2}, "dictionary")
     assert found.spaces["l"]["obs"]["shape"] == [2] and found.state == 0 and not found.is_turn_based
-    env = opening.open_env("OwnParallel-v0", {}, "dictionary")
+    env = open_envs.open_env("OwnParallel-v0", {}, "dictionary")
     step = env.reset(0)
     for _ in range(3):
         assert not step.is_over
@@ -89,9 +89,9 @@ def test_own_pettingzoo_class_is_opened_in_either_form():
         render_mode = None
 
     drl_cli.register_env("Derived-v0", Derived)
-    assert opening.kind_of("Derived-v0", {}) == "parallel"
+    assert open_envs.kind_of("Derived-v0", {}) == "parallel"
     for kind, acting in [("parallel", ["l", "r"]), ("aec", ["l"])]:
-        env = opening.open_env("Derived-v0", {}, kind)
+        env = open_envs.open_env("Derived-v0", {}, kind)
         assert env.reset(0).acting() == acting and env.is_turn_based == (kind == "aec")
 
 
@@ -102,17 +102,17 @@ def test_gymnasium_environment_with_tuples_or_names_of_agents_has_several():
 
     drl_cli.register_env("OwnTuple-v0", Pair)
     drl_cli.register_env("OwnDictionary-v0", OwnDictionary)
-    assert opening.kind_of("OwnTuple-v0", {}) == "tuple"
-    assert opening.kind_of("OwnDictionary-v0", {}) == "dictionary"
-    assert opening.open_env("OwnTuple-v0", {}, "tuple").reset(0).acting() == ["0", "1"]
-    assert opening.open_env("OwnDictionary-v0", {}, "dictionary").reset(0).acting() == ["a"]
+    assert open_envs.kind_of("OwnTuple-v0", {}) == "tuple"
+    assert open_envs.kind_of("OwnDictionary-v0", {}) == "dictionary"
+    assert open_envs.open_env("OwnTuple-v0", {}, "tuple").reset(0).acting() == ["0", "1"]
+    assert open_envs.open_env("OwnDictionary-v0", {}, "dictionary").reset(0).acting() == ["a"]
 
 
 def test_spaces_that_the_algorithm_cannot_use_name_the_agent():
     with pytest.raises(EnvError) as caught:
-        opening.check("mpe2/simple_spread-v3", {}, "parallel", 1, table.find("TD3"), None, {"Discrete": "PPO, DQN"})
+        open_envs.check("mpe2/simple_spread-v3", {}, "parallel", 1, table.find("TD3"), None, {"Discrete": "PPO, DQN"})
     assert str(caught.value).startswith("mpe2/simple_spread-v3: agent 'agent_0': TD3 needs a continuous action space")
-    found = opening.check(
+    found = open_envs.check(
         "mpe2/simple_spread-v3", {"continuous_actions": True, "N": 2}, "parallel", 1, table.find("TD3")
     )
     assert list(found.spaces) == ["agent_0", "agent_1"] and found.state == 24 and found.spaces["agent_0"]["frames"] == 1
@@ -128,7 +128,7 @@ def test_spaces_that_the_algorithm_cannot_use_name_the_agent():
 )  # fmt: skip
 def test_environment_that_cannot_be_made_says_why(env_id, env_config, kind, text):
     with pytest.raises(EnvError) as caught:
-        opening.check(env_id, env_config, kind)
+        open_envs.check(env_id, env_config, kind)
     assert text in str(caught.value)
 
 
@@ -144,14 +144,14 @@ def test_environment_that_cannot_be_made_says_why(env_id, env_config, kind, text
 def test_steps_that_cannot_be_learnt_from_name_the_agent(script, text):
     drl_cli.register_env("Broken-v0", lambda env_config: Scripted({"a": 0}, *script))
     with pytest.raises(EnvError) as caught:
-        opening.check("Broken-v0", {}, "dictionary")
+        open_envs.check("Broken-v0", {}, "dictionary")
     assert str(caught.value).startswith("Broken-v0: ") and text in str(caught.value)
 
 
 def test_what_was_filled_in_during_the_trial_is_noted():
     script = [({"a": 1}, {}, {"b": True}, {}), ({"a": 1, "b": 1}, {}, {}, {}), ({}, {}, {"__all__": True}, {})] * 2
     drl_cli.register_env("Returning-v0", lambda env_config: Scripted({"a": 0, "b": 0}, *script))
-    (note,) = opening.check("Returning-v0", {}, "dictionary").notes
+    (note,) = open_envs.check("Returning-v0", {}, "dictionary").notes
     assert note.startswith("agent 'b' came back after its end")
 
 
@@ -180,7 +180,7 @@ def test_sampled_actions_are_in_their_space(space):
 @pytest.mark.parametrize("env_id", ["butterfly/cooperative_pong-v6"])
 def test_images_are_prepared_as_the_plan_says(env_id):
     plan = {"frames": 4, "dim": 42, "grayscale": True, "atari": None, "scale_bytes": False, "fresh_after": 0}
-    env = opening.open_env(env_id, {}, "parallel", preprocessing=plan)
+    env = open_envs.open_env(env_id, {}, "parallel", preprocessing=plan)
     obs = env.reset(0).obs["paddle_0"]
     assert obs.shape == (42, 42, 1) and obs.dtype == np.uint8 and env.spaces("paddle_0")["obs"]["shape"] == [42, 42, 1]
 
@@ -196,7 +196,7 @@ def test_worker_that_resolved_no_id_opens_what_a_package_or_module_registers(env
         "drl_cli.register_env('Two-v0', Two)\n"
     )
     (tmp_path / "scripted_module.py").write_text(code)
-    opened = f"opening.open_env({env_id!r}, {{}}, {kind!r})"
-    asked = f"from drl_cli.envs.multi_agent import opening; print(len({opened}.reset(0).obs))"
+    opened = f"open_envs.open_env({env_id!r}, {{}}, {kind!r})"
+    asked = f"from drl_cli.envs.multi_agent import open_envs; print(len({opened}.reset(0).obs))"
     done = subprocess.run([sys.executable, "-c", asked], cwd=tmp_path, capture_output=True, text=True, timeout=120)
     assert done.stdout.strip() == "2", done.stderr

@@ -16,10 +16,10 @@ from drl_cli.envs import make, preprocessors
 from drl_cli.envs.custom_envs import Creator
 from drl_cli.envs.env_smoke_test import close
 from drl_cli.envs.multi_agent import names
+from drl_cli.envs.multi_agent.agents_smoke_test import try_out
 from drl_cli.envs.multi_agent.copies import Copies
 from drl_cli.envs.multi_agent.dictionary import DictionaryEnv
-from drl_cli.envs.multi_agent.interface import MultiAgentEnv
-from drl_cli.envs.multi_agent.trial import try_out
+from drl_cli.envs.multi_agent.multi_agent_env import MultiAgentEnv
 from drl_cli.envs.multi_agent.tuples import TupleAgents
 from drl_cli.envs.multi_agent.turns import TurnBased
 from drl_cli.envs.spaces import misfit

@@ -1,4 +1,4 @@
-"""The first steps of an environment with several agents, with sampled actions. Used by ``opening``."""
+"""The first steps of an environment with several agents, with sampled actions. Used by ``open_envs``."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from drl_cli.envs.multi_agent.interface import AgentsStep, MultiAgentEnv
+from drl_cli.envs.multi_agent.multi_agent_env import AgentsStep, MultiAgentEnv
 from drl_cli.errors import EnvError, failure
 
 if TYPE_CHECKING:
