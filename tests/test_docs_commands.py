@@ -59,6 +59,7 @@ NOT_RUN = {
     "/data/results": "a folder of the reader's own",
     "~/.config/fish": "a folder of the reader's own",
     "--plan": "measures for a dozen seconds: tests/checks/test_plan.py",
+    "--against": "needs two runs of a game: tests/analysis/test_matches.py",
     "onnx": "needs an extra",
     "tflite": "loads TensorFlow's converter: tests/export",
     "-o policy": "loads TensorFlow anew: tests/export",

@@ -45,6 +45,8 @@ ENVIRONMENTS = {
     "bipedalwalker": "BipedalWalker-v3",
     "pong": "ALE/Pong-v5",
     "two-step-game": "drl/TwoStepGame-v1",
+    "multi-agent-cartpole": "drl/MultiAgentCartPole-v1",
+    "multi-agent-cartpole-crashing": "drl/MultiAgentCartPoleCrashing-v1",
     "tic-tac-toe": "drl/TicTacToe-v1",
     "connect-four": "drl/ConnectFour-v1",
 }
@@ -160,7 +162,7 @@ def test_tuned_file_is_named_after_its_environment_and_algorithm(name):
     assert made.name == name and nickname(name) is not None
     assert made.env_asked == BLIND.get(name, ENVIRONMENTS[nickname(name)])
     algorithm = made.run.lower().replace("_", "-")
-    assert re.fullmatch(rf"{nickname(name)}-{algorithm}(-\w+)?", name), f"{name}: {nickname(name)}-{algorithm}"
+    assert re.fullmatch(rf"{nickname(name)}-{algorithm}(-[\w-]+)?", name), f"{name}: {nickname(name)}-{algorithm}"
 
 
 @pytest.mark.parametrize("name", FILES)

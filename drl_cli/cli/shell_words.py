@@ -31,6 +31,7 @@ MOST_RUNS = 30
 Words = Sequence[str | CompletionItem]
 OWN_ENVS = (
     "drl/StatelessCartPole-v1",
+    "drl/ConnectFour-v1",
     "drl/MultiAgentCartPole-v1",
     "drl/MultiAgentCartPoleCrashing-v1",
     "drl/TicTacToe-v1",

@@ -54,7 +54,7 @@ def test_creator_of_one_mapping_gets_env_config_as_rllib_hands_it_over(creator):
 
 def test_creator_without_arguments_is_called_without():
     register_env("told", lambda: Told(3))
-    with pytest.raises(EnvError, match="env_config.length: told takes no such argument. Leave it out."):
+    with pytest.raises(EnvError, match="env_config.length: told has no such argument. Omit it."):
         made("told", {"length": 4})
 
 

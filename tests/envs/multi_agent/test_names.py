@@ -37,7 +37,7 @@ def test_older_version_is_refused_where_that_is_asked_for():
     ("asked", "text"),
     [
         ("classic/conect_four_v3", "Did you mean 'classic/connect_four-v3'"),
-        ("connect_four_v3", "Did you mean 'classic/connect_four-v3'"),
+        ("connect_four_v3", "Did you mean 'drl/ConnectFour-v1'"),
         ("simple_spread_v3", "Did you mean 'mpe2/simple_spread-v3'"),
         ("clasic/tictactoe_v3", "Did you mean 'classic/tictactoe-v3'"),
         ("classic/connect_four_v9", "Did you mean 'classic/connect_four-v3'"),
