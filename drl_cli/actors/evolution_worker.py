@@ -19,7 +19,8 @@ import numpy as np
 from drl_cli.actors.fragment_transforms import RewardRule, clipped_rewards
 from drl_cli.actors.part_records import WorkerIdentity
 from drl_cli.actors.recorder import Recorder, whole_episode
-from drl_cli.actors.rollout_worker import LONGEST_EPISODE, WeightWait
+from drl_cli.actors.rollout_worker import LONGEST_EPISODE
+from drl_cli.actors.weight_pulls import WeightWait
 from drl_cli.actors.whole_episodes import Episodes
 from drl_cli.contracts import Handle
 from drl_cli.envs import callbacks, make, preprocessors

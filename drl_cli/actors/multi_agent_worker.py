@@ -14,8 +14,8 @@ import numpy as np
 
 from drl_cli.actors.part_records import SampledConfig, WorkerIdentity
 from drl_cli.actors.policy_slots import PolicySetup, PolicySlots
-from drl_cli.actors.rollout_worker import WeightWait
 from drl_cli.actors.scripted_slots import ScriptedSlots
+from drl_cli.actors.weight_pulls import WeightPulls
 from drl_cli.contracts import Handle
 from drl_cli.envs import make as envs
 from drl_cli.envs.env_spec import EnvSetup, agents_of
@@ -49,7 +49,7 @@ class MultiAgentWorker:
     ) -> None:
         """See RolloutWorker; ``env`` with ``agents``, ``policies`` by id."""
         envs.make_ready(env)
-        self._config, self._identity, self._server = config, identity, server
+        self._config, self._identity = config, identity
         key = (identity["seed"], identity["index"], identity["incarnation"])
         self._rng = generator(key[0], "worker", key[1], key[2])
         # An incarnation has its own environment seeds: a restarted worker must not repeat its predecessor's episodes.
@@ -69,7 +69,7 @@ class MultiAgentWorker:
         self._returns: list[dict[str, float]] = [{} for _ in range(count)]  # by agent, of the running episodes
         self._living: list[set[str]] = [set() for _ in range(count)]  # agents that were observed and have not ended
         self._counts_agents = config.multiagent.count_steps_by == "agent_steps"
-        self._version, self._pull = 0, None
+        self._pulls = WeightPulls(server, identity["index"])
         self._sequence, self._steps = 0, 0
         self._is_started = False
 
@@ -77,10 +77,10 @@ class MultiAgentWorker:
         """Step every environment ``rollout_fragment_length`` times; returns (Token, AgentColumns). See RolloutWorker."""
         began = time.perf_counter()
         self._start()
-        self._adopt(min_version, max_version)
+        self._pulls.adopt(min_version, max_version, self._take)
         for slots in self._slots.values():
             slots.use_own_filter()
-        meta = Meta(self._identity["index"], self._identity["incarnation"], self._sequence, self._version)
+        meta = Meta(self._identity["index"], self._identity["incarnation"], self._sequence, self._pulls.version)
         seconds = {"env": 0.0, "policy": 0.0}
         episodes: list[AgentReturns] = []
         bad = 0
@@ -139,24 +139,10 @@ class MultiAgentWorker:
             for env in range(self._envs.count):
                 self._begin(env)
 
-    def _adopt(self, min_version: int, max_version: int | None) -> None:
-        waiting = WeightWait(self._identity["index"], min_version)
-        while True:
-            if self._pull is None:
-                self._pull = self._server.call("pull", self._version, max_version)
-            if not self._pull.done() and min_version <= self._version:
-                return
-            found, self._pull = self._pull.result(), None
-            if found is not None:
-                self._version, weights = found
-                for name, slots in self._slots.items():
-                    slots.adopt(weights[name])
-                self._mapping.adopt(weights)
-            if min_version <= self._version:
-                break
-            waiting.pause(self._version)
-        if self._server.is_remote:
-            self._pull = self._server.call("pull", self._version)
+    def _take(self, weights: Mapping[str, Any]) -> None:
+        for name, slots in self._slots.items():
+            slots.adopt(weights[name])
+        self._mapping.adopt(weights)
 
     def _step(self, episodes: list[AgentReturns], seconds: dict[str, float]) -> int:
         """Take one step of all environments; returns how many broke."""

@@ -18,6 +18,7 @@ from drl_cli.actors.fragment_transforms import ClosedFragment, RewardRule, Trans
 from drl_cli.actors.part_records import SampledConfig, WorkerIdentity
 from drl_cli.actors.recorder import Recorder
 from drl_cli.actors.running_filters import Differences
+from drl_cli.actors.weight_pulls import WeightPulls
 from drl_cli.algorithms.r2d2 import R2D2Config
 from drl_cli.config.sections.on_policy import OnPolicyKeys
 from drl_cli.config.sections.replay import ReplayKeys
@@ -35,29 +36,7 @@ from drl_cli.policies.numpy_policy import DEFAULT_POLICY, NumpyPolicy
 from drl_cli.policies.policy_spec import PolicySpec
 from drl_cli.randomness import generator, set_state, state_of
 
-FIRST_PAUSE_S, LONGEST_PAUSE_S = 0.001, 0.05  # between two looks for weights that have not been pushed yet
-PATIENCE_S = 600.0  # for them; after that no push is expected
 LONGEST_EPISODE = 200_000  # steps beyond the fragment's length for which the end of an episode is waited for
-
-
-class WeightWait:
-    """The pauses of a worker until weights are pushed that are new enough."""
-
-    def __init__(self, worker: int, version: int) -> None:
-        """``worker``: its index; ``version``: that the weights must have, or a newer one."""
-        self._worker, self._version = worker, version
-        self._began, self._pause_s = time.monotonic(), FIRST_PAUSE_S
-
-    def pause(self, newest: int) -> None:
-        """Sleep, twice as long each time; RunFailed after ``PATIENCE_S``. ``newest``: the version that was pulled last."""
-        if time.monotonic() - self._began > PATIENCE_S:
-            raise RunFailed(
-                f"worker {self._worker} waited {PATIENCE_S:.0f} s for weights of version {self._version}; "
-                f"the newest are of version {newest}."
-            )
-        # They have not been pushed yet: another call at once would only keep the server busy.
-        time.sleep(self._pause_s)
-        self._pause_s = min(2 * self._pause_s, LONGEST_PAUSE_S)
 
 
 class RolloutWorker:
@@ -78,7 +57,7 @@ class RolloutWorker:
         ``server.call("pull", version)`` returns a reference.
         """
         envs.make_ready(env)
-        self._config, self._identity, self._server = config, identity, server
+        self._config, self._identity = config, identity
         key = (identity["seed"], identity["index"], identity["incarnation"])
         self._rng = generator(key[0], "worker", key[1], key[2])
         self._whole_episodes = isinstance(config, OnPolicyKeys) and config.batch_mode == "complete_episodes"
@@ -109,7 +88,7 @@ class RolloutWorker:
         )
         self._state = self._policy.initial_state(config.num_envs_per_worker)
         self._keeps_states = not (isinstance(config, R2D2Config) and config.zero_init_states)
-        self._version, self._pull = 0, None
+        self._pulls = WeightPulls(server, identity["index"])
         self._sequence, self._steps = 0, 0
         self._cut = np.zeros(config.num_envs_per_worker, bool)  # environments whose next step continues nothing
         self._returns = np.zeros(config.num_envs_per_worker)
@@ -136,10 +115,10 @@ class RolloutWorker:
         if not self._started:
             self._envs.reset()
             self._started = True
-        self._adopt(min_version, max_version)
+        self._pulls.adopt(min_version, max_version, self._take)
         if self._differences.are_apart and self._policy.weights is not None:
             self._policy.set_weights(self._differences.acting(self._policy.weights))
-        meta = Meta(self._identity["index"], self._identity["incarnation"], self._sequence, self._version)
+        meta = Meta(self._identity["index"], self._identity["incarnation"], self._sequence, self._pulls.version)
         closed, episodes = self._fragment()
         columns, seconds, seen = closed.columns, closed.seconds, closed.seen
         self._sequence += 1
@@ -154,22 +133,8 @@ class RolloutWorker:
         metrics = self._watch.take() if self._watch else ()
         return Token(meta, steps, tuple(episodes), bad, notes, seconds, exploring, seen, told=metrics), columns
 
-    def _adopt(self, min_version: int, max_version: int | None) -> None:
-        waiting = WeightWait(self._identity["index"], min_version)
-        while True:
-            if self._pull is None:
-                self._pull = self._server.call("pull", self._version, max_version)
-            if not self._pull.done() and min_version <= self._version:
-                return
-            found, self._pull = self._pull.result(), None
-            if found is not None:
-                self._version, weights = found
-                self._policy.set_weights(weights[DEFAULT_POLICY])
-            if min_version <= self._version:
-                break
-            waiting.pause(self._version)
-        if self._server.is_remote:
-            self._pull = self._server.call("pull", self._version)
+    def _take(self, weights: Mapping[str, Any]) -> None:
+        self._policy.set_weights(weights[DEFAULT_POLICY])
 
     def _transforms_of(self, rule: RewardRule) -> Iterator[Transform]:
         """Yield what happens to each closed fragment, in this order; ``rule``: of clipping rewards."""

@@ -8,7 +8,7 @@ import pytest
 from parts import config, identity, server, spec, weights
 from scripted_envs import ENV, HIGH, LOW, Scripted
 
-from drl_cli.actors import rollout_worker
+from drl_cli.actors import weight_pulls
 from drl_cli.actors.fragment_transforms import clipped_rewards
 from drl_cli.actors.rollout_worker import RolloutWorker
 from drl_cli.errors import CheckpointError, RunFailed, WorkersFailed
@@ -252,7 +252,7 @@ class _Late:
 @pytest.mark.parametrize("is_remote", [False, True])
 def test_waiting_for_weights_pauses_longer_and_longer_between_two_looks(monkeypatch, is_remote):
     pauses = []
-    monkeypatch.setattr(rollout_worker.time, "sleep", pauses.append)
+    monkeypatch.setattr(weight_pulls.time, "sleep", pauses.append)
     late = _Late(9, is_remote)
     token, _ = _worker(started=late).collect(min_version=1, max_version=4)
     assert token.meta.version == 1
@@ -262,14 +262,14 @@ def test_waiting_for_weights_pauses_longer_and_longer_between_two_looks(monkeypa
 
 def test_weights_that_never_come_end_the_wait_with_an_error(monkeypatch):
     clock = iter(range(0, 10**6, 100))
-    monkeypatch.setattr(rollout_worker.time, "monotonic", lambda: next(clock))
-    monkeypatch.setattr(rollout_worker.time, "sleep", lambda seconds: None)
+    monkeypatch.setattr(weight_pulls.time, "monotonic", lambda: next(clock))
+    monkeypatch.setattr(weight_pulls.time, "sleep", lambda seconds: None)
     with pytest.raises(RunFailed, match="worker 3 waited 600 s for weights of version 2; the newest are of version 1"):
         _worker(started=_Late(3, False)).collect(min_version=2)
 
 
 def test_nothing_waits_where_no_version_is_asked_for(monkeypatch):
-    monkeypatch.setattr(rollout_worker.time, "sleep", lambda seconds: pytest.fail("it slept"))
+    monkeypatch.setattr(weight_pulls.time, "sleep", lambda seconds: pytest.fail("it slept"))
     assert _worker(started=_Late(5, False)).collect()[0].meta.version == 0
 
 

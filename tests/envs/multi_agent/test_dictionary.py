@@ -223,5 +223,8 @@ def test_state_is_what_the_environment_says_or_none():
 
 def test_closing_twice_is_safe():
     env, _ = opened({"a": 0})
+    closed = []
+    env._env.close = lambda: closed.append(True)
     env.close()
-    assert env.close() is None
+    env.close()
+    assert closed == [True]

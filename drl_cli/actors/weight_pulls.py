@@ -1,0 +1,67 @@
+"""How a worker gets weights: one pull at a time from the parameter server, and pauses while none are new enough.
+
+Used by ``rollout_worker``, ``multi_agent_worker`` and ``evolution_worker``.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from drl_cli.contracts import Call, Handle
+from drl_cli.errors import RunFailed
+
+FIRST_PAUSE_S, LONGEST_PAUSE_S = 0.001, 0.05  # between two looks for weights that have not been pushed yet
+PATIENCE_S = 600.0  # for them; after that no push is expected
+
+
+class WeightWait:
+    """The pauses of a worker until weights are pushed that are new enough."""
+
+    def __init__(self, worker: int, version: int) -> None:
+        """``worker``: its index; ``version``: that the weights must have, or a newer one."""
+        self._worker, self._version = worker, version
+        self._began, self._pause_s = time.monotonic(), FIRST_PAUSE_S
+
+    def pause(self, newest: int) -> None:
+        """Sleep, twice as long each time; RunFailed after ``PATIENCE_S``. ``newest``: the version that was pulled last."""
+        if time.monotonic() - self._began > PATIENCE_S:
+            raise RunFailed(
+                f"worker {self._worker} waited {PATIENCE_S:.0f} s for weights of version {self._version}; "
+                f"the newest are of version {newest}."
+            )
+        # They have not been pushed yet: another call at once would only keep the server busy.
+        time.sleep(self._pause_s)
+        self._pause_s = min(2 * self._pause_s, LONGEST_PAUSE_S)
+
+
+class WeightPulls:
+    """The weights that a worker acts with: one pull is outstanding at the parameter server and adopted when it has come."""
+
+    def __init__(self, server: Handle, worker: int) -> None:
+        """``worker``: its index."""
+        self._server, self._worker = server, worker
+        self.version = 0  # of the weights that were adopted last; 0: none
+        self._pull: Call | None = None
+
+    def adopt(self, min_version: int, max_version: int | None, take: Callable[[Mapping[str, Any]], None]) -> None:
+        """Call ``take`` with newer weights, {policy id: {name: array}}, that have come; wait for ``min_version`` or newer.
+
+        None beyond ``max_version`` are adopted. Raises RunFailed where none come.
+        """
+        waiting = WeightWait(self._worker, min_version)
+        while True:
+            if self._pull is None:
+                self._pull = self._server.call("pull", self.version, max_version)
+            if not self._pull.done() and min_version <= self.version:
+                return
+            found, self._pull = self._pull.result(), None
+            if found is not None:
+                self.version, weights = found
+                take(weights)
+            if min_version <= self.version:
+                break
+            waiting.pause(self.version)
+        if self._server.is_remote:
+            self._pull = self._server.call("pull", self.version)
