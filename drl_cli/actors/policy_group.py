@@ -300,13 +300,17 @@ def _seen_of(seen: Sequence[Any], name: str) -> list[Any]:
 
 
 def _has_steps(columns: Mapping[str, np.ndarray]) -> bool:
-    return "steps" not in columns or bool(columns["steps"].any())
+    lengths = columns.get("length", columns.get("steps"))
+    return lengths is None or bool(lengths.any())
 
 
 def _alike(fragments: list[dict[str, np.ndarray]]) -> list[dict[str, np.ndarray]]:
-    """Return fragments of equal length, padded to the longest, where they differ: their rows make one batch."""
+    """Return fragments of equal length, padded to the longest, where they differ: their rows make one batch.
+
+    Complete episodes are laid end to end, whatever their lengths.
+    """
     longest = max(len(own["reward"]) for own in fragments)
-    if all(len(own["reward"]) == longest for own in fragments):
+    if "length" in fragments[0] or all(len(own["reward"]) == longest for own in fragments):
         return fragments
     return [_padded(own, longest) for own in fragments]
 

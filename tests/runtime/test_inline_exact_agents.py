@@ -5,7 +5,9 @@ import pytest
 from runtime_runs import SINCE_RESTORE, timeless
 
 from drl_cli import checkpoints, events
+from drl_cli.actors.custom_evaluation import register_evaluation
 from drl_cli.algorithms import table
+from drl_cli.envs.callbacks import Callbacks, register_callbacks
 from drl_cli.errors import CheckpointError
 from drl_cli.experiments import env_facts
 from drl_cli.extras import load
@@ -103,6 +105,77 @@ def test_interrupted_run_of_two_policies_equals_an_undisturbed_one(run, tmp_path
     assert "Resumed bit for bit: a reset of CartPole-v1 with a seed clears all earlier state." in told
     assert results(resumed, 3) == after
     assert_same_state(state_of_run(resumed), state_of_run(whole))
+
+
+class Counting(Callbacks):
+    """Counts what it is called for, and reports that with each episode; shapes the rewards of one policy."""
+
+    def __init__(self):
+        self.steps = 0
+
+    def on_episode_step(self, *, episode, **more):
+        self.steps += 1
+
+    def on_episode_end(self, *, episode, **more):
+        episode.custom_metrics["agents"] = len(episode.agent_rewards)
+        if not episode.in_evaluation:  # whose object's state is not in checkpoints
+            episode.custom_metrics["steps"] = self.steps
+
+    def on_postprocess(self, *, episode, steps, policy_id, **more):
+        if policy_id == "others":
+            steps["reward"] *= 0.1
+
+    def state(self):
+        return {"steps": self.steps}
+
+    def load(self, state):
+        self.steps = state["steps"]
+
+
+@pytest.mark.parametrize(
+    ("algorithm", "ways"),
+    [
+        ("PPO", {"callbacks": "counting agents", "batch_mode": "complete_episodes", "horizon": 30}),
+        ("DQN", {"callbacks": "counting agents", "horizon": 7, "soft_horizon": True}),
+        ("DQN", {"remote_worker_envs": True}),
+        ("DQN", {"observation_filter": "MeanStdFilter"}),
+    ],
+    ids=["whole-episodes", "soft-horizon", "remote", "filter"],
+)
+def test_interrupted_run_with_callbacks_and_other_ways_to_sample_equals_an_undisturbed_one(
+    run, tmp_path, algorithm, ways
+):
+    register_callbacks("counting agents", Counting)
+    whole = run(algorithm, **ways)
+    before, after = results(whole, 2), results(whole, 2)
+    if "callbacks" in ways:
+        assert before[-1]["custom_metrics"]["agents_max"] == 3.0
+        assert after[-1]["custom_metrics"]["steps_max"] > before[-1]["custom_metrics"]["steps_max"]
+        assert after[-1]["evaluation"]["custom_metrics"]["agents_mean"] == 3.0
+    first = run(algorithm, **ways)
+    assert results(first, 2) == before
+    resumed = run(algorithm, restore=(checkpoints.load(first.save(tmp_path)), True), **ways)
+    assert results(resumed, 2) == after
+    assert_same_state(state_of_run(resumed), state_of_run(whole))
+
+
+def test_remote_environments_change_nothing_that_is_learnt(run):
+    assert results(run("DQN", remote_worker_envs=True), 2) == results(run("DQN"), 2)
+
+
+def test_evaluation_of_ones_own_scores_all_policies(run):
+    def judged(evaluation):
+        episodes = evaluation.play(evaluation.seeds[:1])
+        env = evaluation.make_env()
+        agents = len(env.agents)
+        env.close()
+        return {**evaluation.summary(episodes), "agents": agents, "policies": len(evaluation.policies)}
+
+    register_evaluation("judged agents", judged)
+    row = results(run("PPO", custom_eval_function="judged agents", evaluation_interval=1), 1)[-1]
+    found = row["evaluation"]
+    assert (found["agents"], found["policies"], found["episodes_this_iter"]) == (3, 2, 1)
+    assert set(found["policy_reward_mean"]) == {"first", "others"}
 
 
 def test_environment_with_agents_of_its_own_is_resumed_bit_for_bit(run, tmp_path):
