@@ -225,8 +225,8 @@ class GroupReplay:
 
     def add(self, token: Token, columns: AgentColumns) -> int:
         """Store the fragments of all policies; returns the env steps, 0 for what was stored before."""
-        own = {name: columns.policies[name] for name in self._replays}
-        stored = [replay.add(token, own[name]) for name, replay in self._replays.items()]
+        own = {name: columns.policies[name] for name in self._replays if name in columns.policies}
+        stored = [self._replays[name].add(token, one) for name, one in own.items()]
         is_new = any(stored) or not any(_has_steps(one) for one in own.values())
         return columns.steps if is_new else 0
 

@@ -7,6 +7,7 @@ call it with their fragments. Without callbacks there is no CallbackEpisodes, an
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
@@ -65,8 +66,15 @@ class CallbackEpisode:
 class CallbackEpisodes:
     """Calls the hooks of one object of callbacks for the episodes of one batch of environments."""
 
-    def __init__(self, hooks: Hooks, worker_index: int = 0, in_evaluation: bool = False) -> None:
-        """``hooks``: a ``callbacks.Hooks``."""
+    def __init__(
+        self,
+        hooks: Hooks,
+        worker_index: int = 0,
+        in_evaluation: bool = False,
+        named: Mapping[str, Any] = MappingProxyType({}),
+    ) -> None:
+        """``hooks``: a ``callbacks.Hooks``; ``named``: what hooks of steps get beside the steps."""
+        self._named = named
         self.hooks, self.worker_index, self.in_evaluation = hooks, worker_index, in_evaluation
         self.is_replaying = False
         self._running = {}  # environment's index -> CallbackEpisode
@@ -134,12 +142,16 @@ class CallbackEpisodes:
         rows, self._rows = self._rows, {}
         if self._keeps_rows:
             postprocess(
-                self.hooks, columns, gamma, lambda env, step: {"episode": rows[env][step] if env in rows else None}
+                self.hooks,
+                columns,
+                gamma,
+                lambda env, step: {"episode": rows[env][step] if env in rows else None, **self._named},
             )
 
     def sampled(self, columns: dict[str, np.ndarray]) -> None:
         """Call ``on_sample_end`` with the finished fragment."""
-        sampled(self.hooks, columns, worker_index=self.worker_index)
+        policy = {name: value for name, value in self._named.items() if name == "policy_id"}
+        sampled(self.hooks, columns, worker_index=self.worker_index, **policy)
 
     # -- going on exactly ---------------------------------------------------------------------------------------
 

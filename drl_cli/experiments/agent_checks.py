@@ -10,7 +10,6 @@ from drl_cli.config.origins import Where
 from drl_cli.config.sections.common import CommonKeys
 from drl_cli.config.sections.estimates import methods
 from drl_cli.config.sections.multi_agent import asked
-from drl_cli.config.sections.offline import reads
 from drl_cli.errors import InputError
 
 _MAPPED = ("policies", "policy_mapping", "policy_mapping_fn", "policies_to_train")
@@ -63,7 +62,6 @@ def one_agent_alone(row: Algorithm) -> str:
 def misfits(config: CommonKeys) -> list[str]:
     """Return one line for each key that needs an environment with one agent."""
     is_set = {
-        "input": reads(config),
         "input_evaluation": bool(methods(config)),
         "multiagent.observation_fn": config.multiagent.observation_fn is not None,
     }
@@ -71,7 +69,6 @@ def misfits(config: CommonKeys) -> list[str]:
 
 
 _SEVERAL = {
-    "input": "nothing is read from files, whose steps are one agent's. Leave it out",
     "input_evaluation": "nothing is estimated from recorded episodes. Leave it out",
     "multiagent.observation_fn": "each policy sees what its agents see; what it adds is for a central critic. Leave it out",
 }

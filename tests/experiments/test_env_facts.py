@@ -118,7 +118,7 @@ def test_function_chooses_as_episodes_begin():
             {},
             "callbacks: No class of callbacks is registered",
         ),
-        (("input=nowhere",), {"run": "DQN"}, "input: with several agents nothing is read from files"),
+        (("input=nowhere",), {"run": "DQN"}, "input: nowhere"),
         (
             ("remote_worker_envs=true", "num_envs_per_worker=2", "record_env=true"),
             {},

@@ -1,5 +1,7 @@
 """Runs of several agents with two policies repeat bit for bit, and go on from a checkpoint as if they had not stopped."""
 
+import json
+
 import numpy as np
 import pytest
 from runtime_runs import SINCE_RESTORE, timeless
@@ -157,6 +159,42 @@ def test_interrupted_run_with_callbacks_and_other_ways_to_sample_equals_an_undis
     resumed = run(algorithm, restore=(checkpoints.load(first.save(tmp_path)), True), **ways)
     assert results(resumed, 2) == after
     assert_same_state(state_of_run(resumed), state_of_run(whole))
+
+
+def lines_of(folder):
+    return [json.loads(line) for path in sorted(folder.iterdir()) for line in path.read_text().splitlines()]
+
+
+def test_resumed_recording_holds_every_step_once(run, tmp_path):
+    whole = run("DQN", output=str(tmp_path / "whole"))
+    expected = results(whole, 4)
+    first = run("DQN", output=str(tmp_path / "first"))
+    results(first, 2)
+    path = first.save(tmp_path)
+    results(first, 1)
+    resumed = run("DQN", restore=(checkpoints.load(path), True), output=str(tmp_path / "first"))
+    assert results(resumed, 2) == expected[2:]
+    assert lines_of(tmp_path / "first") == lines_of(tmp_path / "whole")
+
+
+def test_run_that_reads_the_steps_of_each_policy_repeats_and_goes_on_bit_for_bit(run, tmp_path):
+    results(run("DQN", output=str(tmp_path / "files"), evaluation_interval=None), 3)
+    read = {"input": str(tmp_path / "files")}
+    learning = run("DQN", **read)
+    before, after = results(learning, 2), results(learning, 2)
+    assert before[-1]["info"]["num_steps_read"] > 300 and before[-1]["info"]["num_updates"] > 0
+    assert set(after[-1]["info"]["learner"]) == {"first", "others"}
+    again = run("DQN", **read)
+    assert results(again, 2) == before
+    gone_on = run("DQN", restore=(checkpoints.load(again.save(tmp_path)), True), **read)
+    assert results(gone_on, 2) == after
+
+
+def test_files_and_environment_in_shares_are_learnt_from_by_all_policies(run, tmp_path):
+    results(run("DQN", output=str(tmp_path)), 2)
+    row = results(run("DQN", input={"sampler": 0.5, str(tmp_path): 0.5}), 3)[-1]
+    assert row["info"]["num_steps_read"] > 100 and row["info"]["num_updates"] > 0
+    assert set(row["policy_reward_mean"]) == {"first", "others"}
 
 
 def test_remote_environments_change_nothing_that_is_learnt(run):
