@@ -258,6 +258,7 @@ class _Run:
         run's.
         """
         if is_late and self._keeping is not None and self._outcome_known is None:
+            journal.end(self._cut_off(number, is_late))  # the save may not come to its end
             with contextlib.suppress(Exception):
                 self._keeping.saved = self._driver.save_at_hand(self._path)
         outcome = self._outcome_known or self._cut_off(number, is_late)

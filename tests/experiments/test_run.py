@@ -260,6 +260,22 @@ def test_run_whose_process_is_ended_at_once_is_interrupted_and_says_what_was_not
     assert told["final"].endswith("checkpoint_000002")
 
 
+def test_run_whose_last_save_never_ends_is_recorded_as_interrupted_before_it(tmp_path):
+    request, recorded = EndsProcesses(), []
+
+    def seen_by_the_disk(folder):
+        recorded.append(json.loads((folder / "status.json").read_text())["state"])
+        raise OSError("the process ends here")
+
+    def ends_late():
+        made.made[0].save_at_hand = seen_by_the_disk
+        request.act(15, True)
+
+    made = trainer({2: {"do": ends_late}})
+    drive(Spec(tmp_path), made, request)
+    assert recorded == ["interrupted"]
+
+
 def test_signal_before_training_saves_nothing(tmp_path):
     request = StopRequest()
     request.exit_code = 130
