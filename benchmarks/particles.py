@@ -38,7 +38,7 @@ def main():
     if options.run:
         path, facts, policy = open_policy(options.run)
         env_config = facts["env_config"]["env_config"]
-        players[str(path)] = lambda _, obs: policy.to_env(policy.greedy(obs[None]))[0]
+        players[str(path)] = lambda _, obs: policy.to_env(policy.act(obs[None], (), None, explore=False)[0])[0]
     for name, choose in players.items():
         env = TeamEnv(IDS[options.env], env_config)
         env.action_space.seed(options.seed)
