@@ -132,7 +132,13 @@ def with_receipt(text: str, took: str, rows: Sequence[Row], where: str) -> str:
     end = start + 1
     while end < len(lines) and re.match(r"# {4,}\S", lines[end]):
         end += 1
-    receipts = [re.sub(r"^# (took)? *", "", line).rstrip("\n") for line in lines[start:end]]
+    receipts: list[str] = []
+    for line in lines[start:end]:
+        one = re.sub(r"^# (took)? *", "", line).rstrip("\n")
+        if not receipts or one.startswith("with "):
+            receipts.append(one)
+        else:  # the receipt above is continued
+            receipts[-1] += f"\n#          {one}"
     places = [i for i, one in enumerate(receipts) if (one.startswith(condition) if condition else i == 0)]
     if places:
         receipts[places[0]] = took

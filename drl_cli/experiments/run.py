@@ -179,7 +179,7 @@ class _Run:
             recorded = (run_records.params(spec), spec.loggers, self._opening.exact)
             loggers = Loggers(self._path, self._opening.joined_at, *recorded)
             stack.callback(loggers.close)
-            facts = situation(spec.config, spec.env, spec.env_facts, ending.goal)
+            facts = situation(spec.config, spec.env, spec.env_facts, ending.goal.reward if ending.goal else None)
             diagnosis = Diagnosis(facts, self._clock)
             stack.callback(StallWatch(facts.limit is not None, self._clock).start())
             if at_start:
