@@ -22,7 +22,8 @@ NETS = {"fcnet_hiddens": [16, 16]}
 SHARED = {"seed": 7, "num_workers": 0, "num_envs_per_worker": 2, "xla": False, "evaluation_num_episodes": 2}
 PPO = {
     "train_batch_size": 128,
-    "rollout_fragment_length": 32,
+    "rollout_fragment_length": 16,
+    "horizon": 16,  # most fragments have one shape, and a graph is built for each shape; DQN's episodes end when they do
     "sgd_minibatch_size": 64,
     "num_sgd_iter": 2,
     "model": NETS,
