@@ -6,7 +6,7 @@ FILE ?= lunarlander-continuous-sac
 # Two processes: whole files go to one of them, and all tests that start Ray to the same one, in the order of tests/conftest.py.
 SIDE_BY_SIDE := -n 2 --dist loadgroup --no-loadscope-reorder
 
-.PHONY: help install train check types test test-slow lint bench docs pictures clean
+.PHONY: help install train check types test test-slow lint bench fidelity docs pictures clean
 
 help:  ## show the targets
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | awk -F'\t' '{printf "  make %-10s %s\n", $$1, $$2}'
@@ -43,6 +43,9 @@ lint: $(VENV)/.installed  ## style, common mistakes, and types
 bench: $(VENV)/.installed  ## speed of the parts, and time to the goal over seeds 0 to 4
 	$(BIN)/python benchmarks/parts.py
 	$(BIN)/python benchmarks/time_to_goal.py $(FILE)
+
+fidelity: $(VENV)/.installed  ## measure a tuned file over seeds 0 to 4 and write its receipt (FILE=name); goes on if interrupted
+	$(BIN)/python benchmarks/fidelity.py $(FILE)
 
 docs: $(VENV)/.installed  ## the pages of docs/ as HTML, in build/docs
 	$(BIN)/python -m sphinx -W --keep-going -q -b html docs build/docs

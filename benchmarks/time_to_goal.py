@@ -32,11 +32,13 @@ def main():
     for value in options.set:
         command += ["-s", value]
     command += options.flags
-    print(f"{' '.join(command[1:])}\n{_machine()}\n")
+    print(
+        f"{' '.join(command[1:])}\n{machine_name()}, Python {platform.python_version()}, load {os.getloadavg()[0]:.1f}\n"
+    )
     print("  ".join(f"{name:>9}" for name in COLUMNS), flush=True)
     rows = []
     for seed in options.seeds:
-        rows.append(_run(command, seed, options.timeout))
+        rows.append(run(command, seed, options.timeout))
         print("  ".join(f"{_text(rows[-1].get(name)):>9}" for name in COLUMNS), flush=True)
     touched = [row["touch s"] for row in rows if row.get("touch s") is not None]
     bar = {row["seed"]: row.get("target") if options.held_at is None else options.held_at for row in rows}
@@ -65,7 +67,8 @@ def _options():
     return parser.parse_args()
 
 
-def _run(command, seed, timeout):
+def run(command, seed, timeout):
+    """Return {column: value} of one run of ``command`` with ``seed``, without what it did not reach in ``timeout`` seconds."""
     with tempfile.TemporaryDirectory(prefix="time-to-goal-") as folder:
         full = [*command, "--seed", str(seed), "--local-dir", folder, "-s", f"evaluation_hold={HOLD}", "-q"]
         began = time.monotonic()
@@ -112,10 +115,11 @@ def _text(value):
     return f"{value:,.1f}" if isinstance(value, float) else f"{value:,}"
 
 
-def _machine():
+def machine_name():
+    """Return cores and processor of this machine: "2 cores of an AMD EPYC 7B13"."""
     model = next((line.split(":")[1].strip() for line in _lines("/proc/cpuinfo") if line.startswith("model name")), "")
     cores = len(os.sched_getaffinity(0))
-    return f"{cores} cores, {model}, Python {platform.python_version()}, load {os.getloadavg()[0]:.1f}"
+    return f"{cores} core{'s' if cores > 1 else ''} of {model or platform.machine()}"
 
 
 def _lines(path):

@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
-from drl_cli.config.result_names import EVALUATION_REWARD, TRAINING_REWARD
+from drl_cli.config.result_names import EVALUATION_REWARD, TRAINING_REWARD, policy_in
 
 STOPPING = "Stopping: saving a checkpoint (Ctrl-C again to quit without saving)."
 GOALS = (EVALUATION_REWARD, TRAINING_REWARD)  # stop fields that are a reward to reach
@@ -215,7 +215,9 @@ class RunView:
     def _take_goal(self, fields: Mapping[str, Any], seconds: float) -> None:
         fresh = fields.get("confirmed")
         sure = "" if fresh is None else f", confirmed by {fresh:.1f} over fresh episodes"
-        self._note(seconds, f"goal {fields['target']:g} reached: {fields['value']:.1f}{sure}", "goal")
+        policy = policy_in(fields["metric"])
+        whose = "" if policy is None else f" of {policy}"
+        self._note(seconds, f"goal {fields['target']:g}{whose} reached: {fields['value']:.1f}{sure}", "goal")
 
     def _take_checkpoint(self, fields: Mapping[str, Any], seconds: float) -> None:
         self.phase = ""

@@ -7,7 +7,7 @@ RLlib's where it has them.
 import operator
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 from drl_cli.errors import nearest
 
@@ -16,6 +16,9 @@ TRAINING_REWARD = "episode_reward_mean"
 
 EVALUATION_REWARD = "evaluation/episode_reward_mean"
 """The mean reward of the last evaluation's episodes; as a stop rule, the goal of a run."""
+
+EVALUATION_POLICY_REWARD = "evaluation/policy_reward_mean/"
+"""How the mean return of a policy's agents in the last evaluation begins; as a stop rule, the goal of a run with several."""
 
 CONFIRMED_REWARD = "evaluation/confirmed_reward_mean"
 """The mean of the fresh episodes that confirm an evaluation which reached the goal."""
@@ -187,6 +190,35 @@ _BY_POLICY = re.compile(
     r"(?:(?:evaluation/)?policy_reward_(?:mean|min|max)/(?P<rewarded>[^/]+)"
     r"|info/learner/(?P<learner>[^/]+)/(?P<statistic>[^/]+)|info/exploration/(?P<exploring>[^/]+)/(?P<exploration>[^/]+))"
 )
+
+
+class Goal(NamedTuple):
+    """The reward at which a run has done what it was started for: an evaluation's ``field`` at ``threshold`` or above."""
+
+    field: str  # EVALUATION_REWARD, or EVALUATION_POLICY_REWARD and the id of a policy
+    threshold: float
+
+    @property
+    def reward(self) -> float | None:
+        """The threshold of the episode's reward, None if the goal is a policy's own return."""
+        return self.threshold if self.field == EVALUATION_REWARD else None
+
+    def score(self, evaluation: Mapping[str, Any]) -> float | None:
+        """Return what is compared with the threshold, of the nested fields of an evaluation; None where it is not there."""
+        _, group, *policy = self.field.split("/", 2)
+        return evaluation.get(group, {}).get(policy[0]) if policy else evaluation.get(group)
+
+    def is_reached(self, evaluation: Mapping[str, Any]) -> bool:
+        """Whether an evaluation's fields are at the goal."""
+        score = self.score(evaluation)
+        return score is not None and score >= self.threshold
+
+
+def goal_of(rules: Mapping[str, float]) -> Goal | None:
+    """Return the goal among stop rules: the evaluation's reward, else the first return of a policy in evaluations; or None."""
+    fields = [field for field in rules if field.startswith(EVALUATION_POLICY_REWARD)]
+    field = EVALUATION_REWARD if EVALUATION_REWARD in rules else next(iter(fields), None)
+    return None if field is None else Goal(field, rules[field])
 
 
 def policy_in(name: str) -> str | None:

@@ -21,10 +21,11 @@ from drl_cli import events
 from drl_cli.config.result_names import (
     COMPARE,
     CONFIRMED_REWARD,
-    EVALUATION_REWARD,
     NUMBER_FIELDS,
     RESULT_FIELDS,
+    Goal,
     flatten,
+    goal_of,
     is_number_field,
 )
 from drl_cli.config.rllib.other_libraries import STOPS
@@ -76,18 +77,19 @@ class StopRules:
         self._confirm = confirm_episodes > 0
 
     @property
-    def goal(self) -> float | None:
-        """The threshold of ``evaluation/episode_reward_mean``, or None."""
-        return self.rules.get(EVALUATION_REWARD)
+    def goal(self) -> Goal | None:
+        """The rule that evaluations are confirmed for, or None."""
+        return goal_of(self.rules)
 
     def check(self, result: Mapping[str, Any]) -> str | None:
         """Return why the run stops after this nested result, or None. Missing values and NaN never stop it."""
         flat = flatten(result)
+        goal = self.goal
         for field, threshold in self.rules.items():
             value = flat.get(field)
             if not _is_reached(value, threshold):
                 continue
-            if field != EVALUATION_REWARD or not self._confirm:
+            if goal is None or field != goal.field or not self._confirm:
                 return f"{field} {_short(value)} reached {_short(threshold)}"
             confirmed = flat.get(CONFIRMED_REWARD)
             if _is_reached(confirmed, threshold):
@@ -112,17 +114,14 @@ class Stopper:
         self._started_at = started_at
         confirm = config.evaluation_confirm_episodes or 0
         self._all = StopRules(rules, confirm)
-        self._others = StopRules({name: value for name, value in rules.items() if name != EVALUATION_REWARD}, confirm)
+        self.goal = goal = self._all.goal
+        others = {name: value for name, value in rules.items() if goal is None or name != goal.field}
+        self._others = StopRules(others)
         self._hold = config.evaluation_hold or 0
         self._phase = Phase.TRAINING
         self._touched: dict[str, Any] = {}  # ``Trainer.touched``: how the goal was first reached
         self._reported: int | None = None  # iteration of the last evaluation that was reported
         self._held: list[float] = []  # means of the evaluations after the goal was reached
-
-    @property
-    def goal(self) -> float | None:
-        """The threshold of ``evaluation/episode_reward_mean``, or None."""
-        return self._all.goal
 
     @property
     def limits(self) -> dict[str, float]:
@@ -149,17 +148,17 @@ class Stopper:
 
     def _goal_reached(self, touched: Mapping[str, Any]) -> None:
         self._phase, self._touched = Phase.HOLDING, dict(touched)
-        events.report("goal", metric=EVALUATION_REWARD, **self._touched)
+        events.report("goal", **self._touched)
 
     def report_held(self) -> None:
         """Report the mean of the evaluations after the goal was reached, if there were any."""
         if self._held:
             mean = sum(self._held) / len(self._held)
-            events.report("held", target=self.goal, value=mean, evaluations=len(self._held))
+            events.report("held", target=self._touched["target"], value=mean, evaluations=len(self._held))
 
     def _reason(self) -> str:
         touched = self._touched
-        text = f"{EVALUATION_REWARD} {touched['value']:.6g} reached {touched['target']:.6g}"
+        text = f"{touched['metric']} {touched['value']:.6g} reached {touched['target']:.6g}"
         if touched.get("confirmed") is True:
             text += ", confirmed"
         elif touched.get("confirmed"):
@@ -186,7 +185,7 @@ class Stopper:
         )
         if result.get("off_policy_estimator"):
             events.report("estimates", **result["off_policy_estimator"])
-        return evaluation.get("episode_reward_mean")
+        return evaluation.get("episode_reward_mean") if self.goal is None else self.goal.score(evaluation)
 
 
 class Requirement(NamedTuple):

@@ -154,7 +154,9 @@ class ThreadHandle:
         failure = None
         try:
             self.part = _made(factory, args)
-        except Exception as error:  # every call reports it
+        except (
+            BaseException
+        ) as error:  # every call reports it: a thread that ended (SystemExit) would leave callers waiting
             failure = shown(self.name, error)
         while True:
             with self._changed:
@@ -167,7 +169,7 @@ class ThreadHandle:
                 if failure is not None:
                     raise failure
                 future.set_result(getattr(self.part, method)(*resolved(arguments)))
-            except Exception as error:  # raised where the result is taken
+            except BaseException as error:  # raised where the result is taken
                 future.set_exception(shown(self.name, error))
 
 
@@ -242,7 +244,7 @@ def _close(part: Any) -> None:
         part.close()
 
 
-def shown(name: str, error: Exception) -> DrlError:
+def shown(name: str, error: BaseException) -> DrlError:
     """Turn what a part raised into an error that carries the part's name and its traceback."""
     if isinstance(error, DrlError):
         return error

@@ -15,6 +15,7 @@ from typing import Any, NamedTuple, TypedDict, cast
 
 from drl_cli import checkpoints, events
 from drl_cli.algorithms import table
+from drl_cli.config.result_names import Goal
 from drl_cli.config.sections.common import CommonKeys, min_iter_seconds
 from drl_cli.contracts import Cluster
 from drl_cli.envs import callbacks
@@ -40,7 +41,7 @@ SLOW_S = 1.0  # a call of the learner that takes so long may be waited for in va
 class Options(TypedDict, total=False):
     """What a run is given beside its config."""
 
-    goal: float | None  # of evaluation/episode_reward_mean
+    goal: Goal | None  # confirmed by fresh episodes of an evaluation
     ray: Mapping[str, Any]  # for RayCluster
     folder: Path | None  # the run's, for ``output: logdir``
     limits: Mapping[str, float]  # {time_total_s, time_since_restore: seconds} after which it should end

@@ -9,6 +9,7 @@ import time
 from collections.abc import Callable
 
 from drl_cli import events
+from drl_cli.config.result_names import Goal
 from drl_cli.contracts import Cluster, Handle
 from drl_cli.errors import Overdue
 from drl_cli.runtime import assembly
@@ -33,10 +34,10 @@ class EvaluationSchedule:
         cluster: Cluster,
         server: Handle,
         deadline: Deadline,
-        goal: float | None,
+        goal: Goal | None,
         report_progress: Callable[[], None],
     ) -> None:
-        """``goal``: of evaluation/episode_reward_mean; ``report_progress()`` is called while scores are waited for."""
+        """``goal``: confirmed by fresh episodes; ``report_progress()`` is called while scores are waited for."""
         self._setup, self._cluster, self._server, self._deadline = setup, cluster, server, deadline
         self._goal, self._report_progress = goal, report_progress
         self.scoring = Scoring(self._make_tester, setup.config, setup.seed, goal)
@@ -56,10 +57,11 @@ class EvaluationSchedule:
 
     def _looks_solved(self, loop: Loop) -> bool:
         """Whether training episodes are at the goal before any evaluation, so that the first one comes at once."""
-        if self._goal is None or self.scoring.count > 0:
+        goal = None if self._goal is None else self._goal.reward
+        if goal is None or self.scoring.count > 0:
             return False
         mean = loop.ledger.meters.reward_mean()
-        return mean is not None and mean >= self._goal
+        return mean is not None and mean >= goal
 
     def begin(self, snapshot: Snapshot, is_stopping: Callable[[], bool]) -> None:
         """Score ``snapshot``; without Ray, or with ``evaluation_parallel_to_training: false``, training waits for it."""

@@ -24,6 +24,7 @@ import numpy as np
 from drl_cli import events, process
 from drl_cli.actors.part_records import ScoredEpisode
 from drl_cli.config.episode_metrics import summary
+from drl_cli.config.result_names import EVALUATION_REWARD, Goal
 from drl_cli.config.sections.common import CommonKeys
 from drl_cli.config.sections.estimates import methods
 from drl_cli.contracts import Call
@@ -60,7 +61,7 @@ class Stage(enum.Enum):
 class Scoring:
     """Runs one evaluation at a time through the tester."""
 
-    def __init__(self, tester: Callable[[], Any], config: CommonKeys, seed: int, goal: float | None = None) -> None:
+    def __init__(self, tester: Callable[[], Any], config: CommonKeys, seed: int, goal: Goal | None = None) -> None:
         """``tester()`` returns the tester's handle, made when first needed."""
         self._tester, self._config, self._seed, self._goal = tester, config, seed, goal
         self._stage = Stage.IDLE
@@ -176,28 +177,27 @@ class Scoring:
     def _needs_confirmation(self) -> bool:
         if self._goal is None or self._config.evaluation_confirm_episodes <= 0 or self.touched is not None:
             return False
-        return self._first["episode_reward_mean"] >= self._goal
+        return self._goal.is_reached(self._first)
 
     def _complete(self, confirming: dict[str, Any] | None) -> bool:
         snapshot, result = self._running, dict(self._first)
         for name in ("training_iteration", "timesteps_total", "num_updates"):
             result[name] = snapshot.counters[name]
-        mean = confirming["episode_reward_mean"] if confirming else None
-        result["confirmed_reward_mean"] = mean
+        result["confirmed_reward_mean"] = self._goal.score(confirming) if confirming and self._goal else None
         result["confirmed_episodes"] = confirming["episodes_this_iter"] if confirming else None
         if self._estimates is not None:
             result[ESTIMATES] = self._estimates
         snapshot.result = result
         self.newest, self.newest_result = snapshot, result
-        reached = result["episode_reward_mean"] if mean is None else mean
-        if self._goal is not None and self.touched is None and reached >= self._goal:
-            self._touch(result)
+        if self._goal is not None and self.touched is None and self._goal.is_reached(confirming or result):
+            self._touch(self._goal, result)
         return True
 
-    def _touch(self, result: Mapping[str, Any]) -> None:
+    def _touch(self, goal: Goal, result: Mapping[str, Any]) -> None:
         self.touched = {
-            "target": self._goal,
-            "value": result["episode_reward_mean"],
+            "metric": goal.field,
+            "target": goal.threshold,
+            "value": goal.score(result),
             "confirmed": result["confirmed_reward_mean"],
             "seconds": process.seconds_since_start(),
             "timesteps_total": result["timesteps_total"],
@@ -211,8 +211,9 @@ class Scoring:
     def load(self, facts: Mapping[str, Any], exact: bool) -> None:
         """Continue from ``state``; only the same run (``exact``) with the same goal has touched it already."""
         self.count, self.newest_result = facts["count"], facts["newest"]
-        if exact and facts["touched"] and facts["touched"]["target"] == self._goal:
-            self.touched = facts["touched"]
+        touched = {"metric": EVALUATION_REWARD} | (facts["touched"] or {})  # an older checkpoint names no metric
+        if exact and facts["touched"] and (touched["metric"], touched["target"]) == self._goal:
+            self.touched = touched
 
     def abandon(self) -> None:
         """Forget the evaluation that is under way."""

@@ -40,7 +40,7 @@ def repeated(graph: LearnerGraph, most: int, batch_size: int, xla: bool) -> Repe
     ``most`` is K, ``batch_size`` B; ``xla`` compiles the loop. The update number is the variable ``num_updates``, which
     counts on over all calls. The first update that is not finite is not applied and ends the loop.
     """
-    # Traced once: the loop must know the names of what an update returns before it can be traced, and then calls the same graph.
+    # Traced once: the loop must know the names of what an update returns before it is traced itself, and calls this graph.
     columns = {c: tf.TensorSpec([batch_size, *shape], dtype) for c, (shape, dtype) in graph.columns.items()}
     update = function(graph.gradients, autograph=False).get_concrete_function(columns, tf.TensorSpec([], tf.int64))
     names, row_names = sorted(update.structured_outputs.stats), sorted(update.structured_outputs.rows)

@@ -64,8 +64,41 @@ def test_rules_that_an_iteration_may_reach_on_its_way_are_told_apart_from_second
 
 
 def test_goal_is_the_threshold_of_the_evaluation():
-    assert StopRules({"evaluation/episode_reward_mean": 200, "timesteps_total": 1}).goal == 200
+    assert StopRules({"evaluation/episode_reward_mean": 200, "timesteps_total": 1}).goal == (
+        "evaluation/episode_reward_mean",
+        200,
+    )
     assert StopRules({"episode_reward_mean": 200}).goal is None
+
+
+def test_goal_can_be_the_return_of_a_policy():
+    rules = {"timesteps_total": 9, "evaluation/policy_reward_mean/a.b": 450, "evaluation/policy_reward_mean/c": 1}
+    goal = StopRules(rules).goal
+    assert goal == ("evaluation/policy_reward_mean/a.b", 450) and goal.reward is None
+    assert goal.score({"episode_reward_mean": 1.0, "policy_reward_mean": {"a.b": 2.0}}) == 2.0
+    assert goal.score({"episode_reward_mean": 1.0}) is None  # of an evaluation before the policy was there
+    assert StopRules({"evaluation/episode_reward_mean": 3} | rules).goal == ("evaluation/episode_reward_mean", 3)
+
+
+@pytest.mark.parametrize(
+    ("own", "confirmed", "stops"), [(460.0, None, False), (460.0, 449.0, False), (460.0, 451.0, True)]
+)
+def test_return_of_a_policy_counts_only_when_confirmed(own, confirmed, stops):
+    evaluation = {"episode_reward_mean": 999.0, "policy_reward_mean": {"a": own}, "confirmed_reward_mean": confirmed}
+    stop = StopRules({"evaluation/policy_reward_mean/a": 450}, confirm_episodes=50)
+    assert (stop.check({"evaluation": evaluation}) is not None) == stops
+
+
+def test_goal_of_a_policy_is_held_by_its_own_return():
+    rule = "evaluation/policy_reward_mean/a"
+    touched = {"metric": rule, "value": 460.0, "target": 450.0, "confirmed": None}
+    held = stopper({rule: 450.0})
+    assert held.check(evaluated(1, 900.0, own=460.0), touched) is None
+    assert held.check(evaluated(2, 900.0, own=440.0), touched) is None
+    assert (
+        held.check(evaluated(3, 10.0, own=470.0), touched)
+        == f"{rule} 460 reached 450, and held 455 over 2 more evaluations"
+    )
 
 
 @pytest.mark.parametrize(
@@ -156,12 +189,13 @@ def stopper(rules, hold=2, started_at=-1):
     return Stopper(rules, config, started_at)
 
 
-def evaluated(number, mean, **more):
-    return {"evaluation": {"training_iteration": number, "episode_reward_mean": mean}, **more}
+def evaluated(number, mean, own=None, **more):
+    policies = {} if own is None else {"policy_reward_mean": {"a": own}}
+    return {"evaluation": {"training_iteration": number, "episode_reward_mean": mean} | policies, **more}
 
 
 def test_goal_is_held_for_some_more_evaluations_while_other_rules_still_stop():
-    touched = {"value": 210.0, "target": 200.0, "confirmed": None}
+    touched = {"metric": "evaluation/episode_reward_mean", "value": 210.0, "target": 200.0, "confirmed": None}
     held = stopper({"evaluation/episode_reward_mean": 200.0, "timesteps_total": 100})
     assert held.check(evaluated(1, 150.0), None) is None
     assert held.check(evaluated(2, 210.0), touched) is None
@@ -177,4 +211,4 @@ def test_goal_is_held_for_some_more_evaluations_while_other_rules_still_stop():
 
 def test_limits_are_the_rules_in_seconds():
     rules = {"time_total_s": 60.0, "timesteps_total": 5, "evaluation/episode_reward_mean": 1.0}
-    assert stopper(rules).limits == {"time_total_s": 60.0} and stopper(rules).goal == 1.0
+    assert stopper(rules).limits == {"time_total_s": 60.0} and stopper(rules).goal.threshold == 1.0

@@ -7,6 +7,7 @@ from watched_callbacks import Failing, Noting, Shaping
 
 from drl_cli import checkpoints
 from drl_cli.actors.custom_evaluation import register_evaluation
+from drl_cli.config.result_names import EVALUATION_REWARD, Goal
 from drl_cli.errors import PluginFailed
 from drl_cli.runtime.driver import Driver
 
@@ -98,7 +99,7 @@ def test_a_function_scores_in_the_testers_place_and_confirms_the_goal(run):
 
     register_evaluation("height", function)
     config = small_config(**SHORT, custom_eval_function="height", evaluation_confirm_episodes=5)
-    trainer = run("Pendulum-v1", config, options={"goal": -1e6})
+    trainer = run("Pendulum-v1", config, options={"goal": Goal(EVALUATION_REWARD, -1e6)})
     evaluation = results(trainer, 2)[-1]["evaluation"]
     assert (evaluation["height"], evaluation["episodes_this_iter"], evaluation["training_iteration"]) == (7.5, 1, 2)
     assert [len(each) for each in seeds] == [2, 5] and len(set(seeds[0] + seeds[1])) == 7

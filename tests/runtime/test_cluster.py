@@ -1,5 +1,6 @@
 """The verbs without Ray: who runs where, what a call brings back, in which order, what a failure looks like."""
 
+import sys
 import threading
 from concurrent.futures import Future
 
@@ -17,6 +18,8 @@ class Part:
     """A part with a few methods; knows the thread that made it."""
 
     def __init__(self, fail=None):
+        if fail == "exit":
+            sys.exit(3)
         if fail:
             raise ValueError(fail)
         self.made_in, self.closed = threading.current_thread().name, 0
@@ -34,6 +37,9 @@ class Part:
 
     def wrong(self):
         raise KeyError("x")
+
+    def exit(self):
+        sys.exit(3)
 
     def refuse(self):
         raise EnvError("the user's mistake")
@@ -100,6 +106,16 @@ def test_part_in_a_thread_that_cannot_be_made_fails_every_call(cluster):
     for _ in range(2):
         with pytest.raises(PartFailed, match=r"^one failed: ValueError: no$"):
             handle.call("where").result(5)
+
+
+@pytest.mark.parametrize(("args", "method"), [(("exit",), "where"), ((), "exit")])
+def test_part_in_a_thread_that_calls_exit_fails_its_calls_instead_of_leaving_them_without_an_answer(
+    cluster, args, method
+):
+    handle = cluster.spawn("one", PART, args, THREAD)
+    for _ in range(2):
+        with pytest.raises(PartFailed, match=r"^one failed: SystemExit: 3$"):
+            handle.call(method).result(5)
 
 
 def test_wait_waits_for_the_first_reference_though_a_later_one_is_done(cluster):

@@ -6,6 +6,7 @@ from runtime_runs import small_config
 
 from drl_cli import checkpoints
 from drl_cli.actors.part_records import ScoredEpisode
+from drl_cli.config.result_names import EVALUATION_REWARD, Goal
 from drl_cli.runtime import assembly
 from drl_cli.runtime.cluster import PartFailed, PartLost
 from drl_cli.runtime.evaluator import Scoring, Snapshot
@@ -18,8 +19,9 @@ COUNTERS = {"training_iteration": 5, "timesteps_total": 5000, "num_updates": 180
 class FakeTester:
     """Plays what ``rewards`` says: one number (the reward of all episodes) or an exception for each call."""
 
-    def __init__(self, rewards):
-        self.rewards, self.asked = list(rewards), []
+    def __init__(self, rewards, own=()):
+        """``own``: the return of a policy's one agent in all episodes of each call."""
+        self.rewards, self.own, self.asked = list(rewards), list(own), []
 
     def call(self, method, version, seeds):
         assert method == "evaluate"
@@ -28,12 +30,14 @@ class FakeTester:
         if isinstance(reward, Exception):
             later.fail(reward)
         else:
-            later.finish([ScoredEpisode(float(reward), 100, seed, True) for seed in seeds])
+            own = {"a": [self.own.pop(0)]} if self.own else {}
+            later.finish([ScoredEpisode(float(reward), 100, seed, True, policy_rewards=own) for seed in seeds])
         return later
 
 
-def scored(rewards, goal=200.0, times=1, **over):
-    tester = FakeTester(rewards)
+def scored(rewards, goal=200.0, times=1, metric=EVALUATION_REWARD, own=(), **over):
+    tester = FakeTester(rewards, own)
+    goal = None if goal is None else Goal(metric, goal)
     scoring = Scoring(lambda: tester, small_config(**{"evaluation_num_episodes": 10, **over}), 3, goal)
     completed = []
     for number in range(times):
@@ -79,6 +83,7 @@ def test_confirmed_evaluation_is_the_touch():
     touched = dict(scoring.touched)
     assert touched.pop("seconds") > 0
     assert touched == {
+        "metric": "evaluation/episode_reward_mean",
         "target": 200.0,
         "value": 205.0,
         "confirmed": 201.0,
@@ -157,6 +162,23 @@ def test_run_that_had_touched_goes_on_touched():
     assert other.poll() is True
 
 
+def test_run_that_had_touched_before_goals_had_a_metric_goes_on_touched():
+    scoring, _, _ = scored([205.0, 201.0])
+    facts = scoring.state()
+    facts["touched"] = {name: value for name, value in facts["touched"].items() if name != "metric"}
+    other, _, _ = scored([], times=0)
+    other.load(facts, True)
+    assert other.touched == scoring.touched
+
+
+def test_goal_of_a_policy_is_touched_by_its_own_return_and_not_by_the_sum():
+    metric, own = "evaluation/policy_reward_mean/a", [440.0, 460.0, 449.0, 455.0, 451.0]
+    scoring, tester, _ = scored([2000.0] * 5, 450.0, 3, metric, own, evaluation_confirm_episodes=20)
+    assert [len(seeds) for _, seeds in tester.asked] == [10, 10, 20, 10, 20]
+    assert scoring.touched["metric"] == metric
+    assert (scoring.touched["value"], scoring.touched["confirmed"]) == (455.0, 451.0)
+
+
 def test_touch_does_not_pass_to_another_run_or_another_goal():
     scoring, _, _ = scored([205.0, 201.0])
     new, _, _ = scored([], times=0)
@@ -207,7 +229,7 @@ def test_tester_that_comes_back_scores_again(run, monkeypatch):
 
 def test_touch_inline_ends_with_a_checkpoint_of_what_was_scored(run, tmp_path, monkeypatch):
     monkeypatch.setattr(assembly, "make_tester", lambda *_: FakeTester([-300.0, -150.0, -160.0]))
-    trainer = run("Pendulum-v1", small_config(), options={"goal": -200.0})
+    trainer = run("Pendulum-v1", small_config(), options={"goal": Goal(EVALUATION_REWARD, -200.0)})
     for _ in range(4):
         trainer.train()
     assert trainer.touched["confirmed"] == -160.0
@@ -232,7 +254,7 @@ def test_evaluations_come_when_they_are_due(run, monkeypatch, interval):
 def test_first_evaluation_comes_at_once_when_training_episodes_are_at_the_goal(run, monkeypatch, goal, first):
     monkeypatch.setattr(assembly, "make_tester", lambda *_: FakeTester([-150.0, -160.0, -170.0, -180.0]))
     config = small_config(evaluation_interval=5, evaluation_confirm_episodes=0, horizon=30, learning_starts=300)
-    trainer = run("Pendulum-v1", config, options={"goal": goal})
+    trainer = run("Pendulum-v1", config, options={"goal": Goal(EVALUATION_REWARD, goal)})
     results = [trainer.train()["evaluation"] for _ in range(6)]
     assert [result.get("training_iteration") for result in results] == [None] * (first - 1) + [first] * (5 - first) + [
         5,
@@ -258,7 +280,9 @@ class Judging(FakeTester):
 
 def _judged(told, times=1):
     tester = Judging([199.0] * times, told)
-    scoring = Scoring(lambda: tester, small_config(input="a.json", input_evaluation="wis"), 3, 200.0)
+    scoring = Scoring(
+        lambda: tester, small_config(input="a.json", input_evaluation="wis"), 3, Goal(EVALUATION_REWARD, 200.0)
+    )
     for number in range(times):
         scoring.begin(Snapshot(40 + number, {}, {"counters": COUNTERS}))
         while scoring.is_busy:

@@ -1,0 +1,129 @@
+"""Receipts of tuned files: benchmarks/fidelity.py runs what is missing and writes what came out."""
+
+import importlib.util
+import json
+import sys
+from pathlib import Path
+
+import pytest
+
+from drl_cli.experiments import tuned_files
+
+ROOT = Path(__file__).resolve().parent.parent
+
+
+@pytest.fixture(scope="module")
+def fidelity():
+    before = list(sys.path)
+    spec = importlib.util.spec_from_file_location("fidelity", ROOT / "benchmarks" / "fidelity.py")
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    yield module
+    sys.path[:] = before
+
+
+def rows(*touches, held=480.0, load=0.2):
+    facts = {"bar": 475.0, "held": held, "load": load, "machine": "2 cores of a CPU", "day": "2026-01-02"}
+    return [
+        {"seed": seed, "touch s": touch, "env steps": 1000 * (seed + 1)} | facts
+        if touch is not None
+        else {"seed": seed, "load": load, "machine": "2 cores of a CPU", "day": "2026-01-02"}
+        for seed, touch in enumerate(touches)
+    ]
+
+
+def test_a_receipt_reads_back_as_what_was_measured(fidelity, tmp_path):
+    measured = rows(9.0, 12.0, 10.0)
+    path = tmp_path / "cartpole-ppo.yaml"
+    text = fidelity.with_receipt(
+        tuned_files.shipped()["cartpole-ppo"].read_text("utf-8"),
+        fidelity.receipt(measured, []),
+        measured,
+        fidelity.machine(measured),
+    )
+    path.write_text(text, "utf-8")
+    read = tuned_files.read(path)
+    assert (read.median_s, read.worst_s, read.env_steps, read.seeds) == (10.0, 12.0, 2000, "0 to 2")
+    assert read.took[0].endswith("held 3 of 3")
+    assert read.machine == "2 cores of a CPU, 2026-01-02"
+    assert read.took[1].startswith("with num_workers 0: ")  # the other condition keeps what was measured for it
+
+
+def test_a_receipt_of_other_settings_leaves_the_files_own_alone(fidelity):
+    before = tuned_files.shipped()["cartpole-ppo"].read_text("utf-8")
+    after = fidelity.with_receipt(
+        before, fidelity.receipt(rows(1.0, 2.0), ["num_workers=0"]), rows(1.0, 2.0), "elsewhere"
+    )
+    changed = [(a, b) for a, b in zip(before.splitlines(), after.splitlines(), strict=True) if a != b]
+    assert len(changed) == 1
+    assert changed[0][1] == (
+        "#          with num_workers 0: median 1.5 s, worst 2.0 s from the start of the process, 1,500 env steps; held 2 of 2"
+    )
+
+
+def test_a_receipt_of_new_settings_is_added(fidelity):
+    before = tuned_files.shipped()["cartpole-ppo"].read_text("utf-8")
+    after = fidelity.with_receipt(before, fidelity.receipt(rows(1.0), ["num_workers=4"]), rows(1.0), "elsewhere")
+    assert len(after.splitlines()) == len(before.splitlines()) + 1
+    assert "#          with num_workers 4: median 1.0 s" in after
+
+
+def test_seeds_that_did_not_reach_the_goal_are_in_the_receipt(fidelity):
+    assert fidelity.receipt(rows(9.0, None), []).startswith("reached by 1 of 2, these in median 9.0 s")
+    assert fidelity.receipt(rows(None, None), []) == "reached by 0 of 2"
+
+
+def test_load_beside_the_runs_is_in_the_receipt(fidelity):
+    assert fidelity.machine(rows(1.0, load=6.2)).endswith("2026-01-02, beside other work (load 6 to 6)")
+
+
+@pytest.mark.parametrize(
+    ("settings", "first"),
+    [([], "cartpole-ppo "), (["num_workers=0"], "cartpole-ppo, ``num_workers: 0``"), (["num_workers=4"], None)],
+)
+def test_the_row_of_the_page_takes_the_figures(fidelity, settings, first):
+    page = (ROOT / "docs" / "measured.rst").read_text("utf-8")
+    after, is_there = fidelity.with_table_row(page, "cartpole-ppo", settings, rows(1.0, 2.0, 3.0))
+    changed = [b for a, b in zip(page.splitlines(), after.splitlines(), strict=True) if a != b]
+    assert is_there == (first is not None)
+    if first:
+        assert changed[0].startswith(first)
+        assert changed[0].split()[-7:] == ["475", "2.0", "3.0", "3", "of", "3", "2,000"]
+    assert len(changed) == is_there
+
+
+def test_an_interrupted_measurement_goes_on_where_it_was(fidelity, tmp_path):
+    record = tmp_path / "build" / "fidelity.jsonl"
+    ran = []
+
+    def run(seed):
+        if seed == 2 and len(ran) == 2:
+            raise KeyboardInterrupt
+        ran.append(seed)
+        return {"seed": seed, "touch s": 1.0 + seed}
+
+    def measure(key):
+        return fidelity.measure(
+            [0, 1, 2], fidelity.finished(record, key), run, lambda row: fidelity._keep(record, {"key": key} | row)
+        )
+
+    with pytest.raises(KeyboardInterrupt):
+        measure("a")
+    record.write_text(record.read_text("utf-8") + '{"key": "a", "se', "utf-8")  # and the last line was cut short
+    ran.append("again")
+    assert [row["touch s"] for row in measure("a")] == [1.0, 2.0, 3.0]
+    assert ran == [0, 1, "again", 2]
+    measure("b")
+    assert ran[4:] == [0, 1, 2]  # other settings: nothing is taken over
+    assert all(json.loads(line)["machine"] for line in record.read_text("utf-8").splitlines() if line.endswith("}"))
+
+
+def test_recorded_runs_belong_to_the_settings_of_the_file_and_not_to_its_header(fidelity, tmp_path):
+    path = tmp_path / "one.yaml"
+    path.write_text("# took     1 s\none:\n  run: PPO\n", "utf-8")
+    before = fidelity.identity(path, [])
+    path.write_text("# took     2 s\none:\n  run: PPO\n", "utf-8")
+    assert fidelity.identity(path, []) == before
+    assert fidelity.identity(path, ["lr=1"]) != before
+    path.write_text("one:\n  run: A2C\n", "utf-8")
+    assert fidelity.identity(path, []) != before
