@@ -117,7 +117,7 @@ def test_mapping_of_rllibs_examples_is_written_out_by_the_numbers_of_the_policie
     config, problems, notices = read(table.find("IMPALA"), {"multiagent": given}, "f.yaml")
     assert problems == [] and config.multiagent.policy_mapping == {"0": "p0", "1": "p1"}
     assert notices == ["multiagent.policy_mapping_fn PolicyMappingFn is read as policy_mapping {0: p0, 1: p1}."]
-    for other in (["left", "right"], None):
+    for other in (["left", "right"], None, 7):
         assert read(table.find("IMPALA"), {"multiagent": {**given, "policies": other}}, "f.yaml")[1]
 
 
@@ -126,3 +126,8 @@ def test_policies_of_rllibs_maddpg_that_only_say_whose_they_are_are_what_drl_doe
     config, problems, notices = read(table.find("MADDPG"), {"multiagent": {"policies": policies}}, "f.yaml")
     assert (problems, notices) == ([], ["multiagent with a policy for each agent is what drl does anyway."])
     assert config.multiagent.policies == {}
+
+
+@pytest.mark.parametrize("given", ["word", 7, ["p0"]])
+def test_multiagent_that_is_no_mapping_is_one_problem_and_no_crash(given):
+    assert len(read(table.find("PPO"), {"multiagent": given}, "f.yaml")[1]) == 1

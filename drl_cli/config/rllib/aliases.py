@@ -230,7 +230,7 @@ class _Reading:
         """Say that of RLlib's (class, spaces, config) the config alone is read, and who acts for whom by its example."""
         given = self.mapping.get("multiagent")
         policies = given.get("policies") if isinstance(given, dict) else None
-        if given and mapped_by_number(given):
+        if isinstance(given, dict) and mapped_by_number(given):
             said = ", ".join(f"{agent}: {name}" for agent, name in given["policy_mapping"].items())
             self.notices.append(f"multiagent.policy_mapping_fn PolicyMappingFn is read as policy_mapping {{{said}}}.")
         for name, own in policies.items() if isinstance(policies, dict) else ():

@@ -76,9 +76,10 @@ def mapped_by_number(multiagent: dict[str, Any]) -> bool:
 
     In it the policy p0 acts for the agent 0, p1 for 1 and so on. It stays where policies have other names.
     """
-    asked, names = multiagent.get("policy_mapping_fn"), [str(name) for name in multiagent.get("policies") or ()]
+    asked, policies = multiagent.get("policy_mapping_fn"), multiagent.get("policies")
     if not isinstance(asked, dict) or class_name(asked.get("type")) != "PolicyMappingFn":
         return False
+    names = [str(name) for name in policies] if isinstance(policies, (list, dict)) else []
     if not names or not all(re.fullmatch(r"p\d+", name) for name in names):
         return False
     del multiagent["policy_mapping_fn"]
