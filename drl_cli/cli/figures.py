@@ -135,7 +135,7 @@ def chart(
     """Draw ``values`` as ``height`` lines of at most ``width`` columns, the top line first.
 
     The lowest value shows as one eighth of a block, the highest as a full column; equal values as half a column. ``goal``: a
-    value that is inside the chart too, as a line behind the columns.
+    value that is inside the chart too, as a line drawn under the columns.
     """
     values = [v for v in values if v is not None and math.isfinite(v)]
     blocks = ASCII_BLOCKS if ascii_only else BLOCKS
