@@ -87,7 +87,11 @@ CASES |= {
     "VDN-MultiDiscrete-memory-zeros": Case(
         "VDN",
         "MultiDiscrete",
-        {"model": SMALL | {"use_lstm": True, "lstm_cell_size": 4, "max_seq_len": 3}, "zero_init_states": True},
+        {
+            "model": SMALL | {"use_lstm": True, "lstm_cell_size": 4, "max_seq_len": 3},
+            "burn_in": 1,
+            "zero_init_states": True,
+        },
     ),
     "MADDPG-MultiDiscrete-twin-shared-averaged-prioritized": Case(
         "MADDPG",
