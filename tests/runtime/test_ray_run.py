@@ -511,7 +511,12 @@ def test_two_policies_of_several_agents_learn_and_are_scored_by_name(beside):
     config = load(row.config).model_validate({"multiagent": agents})
     facts = agents_facts.found(row, config, "CartPole-v1").facts
     trainer = beside(
-        env=facts | {"asked": "CartPole-v1", "imports": ()}, row="DQN", num_workers=1, multiagent=agents, xla=False
+        env=facts | {"asked": "CartPole-v1", "imports": ()},
+        row="DQN",
+        num_workers=1,
+        multiagent=agents,
+        xla=False,
+        seed=5,
     )
     result = until_learning(trainer)
     assert set(result["policy_reward_mean"]) == set(result["info"]["learner"]) == {"first", "others"}
