@@ -5,8 +5,8 @@
 
 Each runs in the form that drl plays: parallel if there is one, else turn-based (aec). DQN trains turn-based environments, SAC
 those with continuous actions, PPO all others, with small networks and without workers. Environments whose packages are not
-installed are skipped, as are Atari games without multi_agent_ale_py. The exit code is 1 if anything else was not trained. Needs:
-pip install 'drl-cli[multiagent]'
+installed are skipped, as are Atari games without multi_agent_ale_py. The exit code is 1 if anything else was not trained.
+Needs: pip install 'drl-cli[multiagent]'
 """
 
 import argparse
