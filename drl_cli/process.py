@@ -237,9 +237,9 @@ class StopRequest(StopCondition):
     """
 
     HANDLED = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
-    REST_S = 4.0  # from the first signal to the end of a process that does not end by itself
+    REST_S = 3.5  # from the first signal to the end of a process that does not end by itself
     has_come = False  # whether this process has had one of these signals
-    LAST_ACTS_S = 1.5  # for all that is registered to be called before such an end
+    LAST_ACTS_S = 1.0  # for all that is registered to be called before such an end
 
     def __init__(self, on_first: Callable[[int], object] | None = None) -> None:
         """``on_first(number)`` is called once, in a thread of its own."""
@@ -363,7 +363,10 @@ def leave(code: int) -> NoReturn:
     os._exit(code)
 
 
-def kill_descendants(seconds: float = 1.0) -> None:
+KILL_S = 0.4  # for killed processes to be gone; all three together are less than 5 s
+
+
+def kill_descendants(seconds: float = KILL_S) -> None:
     """Kill all processes below this one, those too whose parents die of it; wait up to ``seconds`` for their end."""
     import ctypes  # commands that are light do without
 

@@ -26,12 +26,14 @@ class AtRandom(MultiAgentEnv):
         self.lived = []  # dicts: agent, obs, action, reward, after, end (None, "terminated", "truncated" or "broken")
         self.open = {}
         self.notes = []
+        self.resets = 0
 
     def spaces(self, agent):
         return SPACES
 
     def reset(self, seed=None):
         self._break_off()
+        self.resets += 1
         self.rng = np.random.default_rng(seed)
         self.living, self.done, self.t = {}, set(), 0
         joining = set(AGENTS) if self.always else {"a"}

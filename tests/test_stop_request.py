@@ -8,6 +8,9 @@ import time
 import psutil
 import pytest
 
+from drl_cli import process
+from drl_cli.process import StopRequest
+
 PROGRAM = """
 import ctypes, subprocess, sys, time
 from drl_cli.process import StopRequest
@@ -32,24 +35,24 @@ REPLACED = (
 
 def ended(program, *numbers):
     """Start ``program``, send the signals; returns (exit code, seconds, lines, whether a process is left)."""
-    process = subprocess.Popen(
+    started = subprocess.Popen(
         [sys.executable, "-c", PROGRAM + program], stdout=subprocess.PIPE, text=True, start_new_session=True
     )
-    for line in process.stdout:
+    for line in started.stdout:
         if line == "up\n":
             break
-    family = psutil.Process(process.pid).children(recursive=True)
+    family = psutil.Process(started.pid).children(recursive=True)
     began = time.monotonic()
     for number in numbers:
-        process.send_signal(number)
+        started.send_signal(number)
         time.sleep(0.2)
-    lines = process.communicate(timeout=30)[0].splitlines()
+    lines = started.communicate(timeout=30)[0].splitlines()
     seconds = time.monotonic() - began
     left = [one for one in family if one.is_running() and one.status() != psutil.STATUS_ZOMBIE]
     for one in left:
         one.kill()
     assert len(family) >= 2
-    return process.returncode, seconds, lines, bool(left)
+    return started.returncode, seconds, lines, bool(left)
 
 
 def test_process_that_never_polls_is_ended_with_its_last_acts_and_its_children():
@@ -60,6 +63,10 @@ def test_process_that_never_polls_is_ended_with_its_last_acts_and_its_children()
 def test_second_signal_ends_at_once():
     code, _, lines, is_left = ended(NEVER_POLLS, signal.SIGINT, signal.SIGINT)
     assert (code, lines, is_left) == (130, ["first 2", "last 2 False"], False)
+
+
+def test_process_that_hangs_in_every_way_has_five_seconds_in_all():
+    assert StopRequest.REST_S + StopRequest.LAST_ACTS_S + process.KILL_S < 5.0
 
 
 @pytest.mark.parametrize(("sent", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143), (signal.SIGHUP, 129)])

@@ -7,8 +7,10 @@ steps of others too, are summed, as in RLlib. Used by ``actors.policy_slots``.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from types import MappingProxyType
 
 import numpy as np
+from numpy.typing import DTypeLike
 
 from drl_cli.policies.policy_spec import PolicySpec
 
@@ -16,11 +18,21 @@ BUCKETS = 8  # lengths that a fragment of streams of different lengths may have,
 
 
 class AgentFragment:
-    """Up to ``steps`` + 1 steps of S streams, each with as many as its agent took."""
+    """Steps of S streams, each with as many as its agent took: up to ``steps`` + 1, of complete episodes any number."""
 
-    def __init__(self, spec: PolicySpec, steps: int, streams: int) -> None:
-        """``spec``: of the policy; ``steps``: env steps of a fragment; ``streams``: S."""
-        self._spec, self._most = spec, steps
+    def __init__(
+        self,
+        spec: PolicySpec,
+        steps: int,
+        streams: int,
+        is_whole: bool = False,
+        noted: Mapping[str, DTypeLike] = MappingProxyType({}),
+    ) -> None:
+        """``spec``: of the policy; ``steps``: env steps of a fragment; ``streams``: S; ``is_whole``: of complete episodes.
+
+        ``noted``: name → dtype of further columns, one number for each step.
+        """
+        self._spec, self._most, self._is_whole, self._noted = spec, steps, is_whole, noted
         shape = (steps + 1, streams)
         self._channels = spec.obs_shape[-1]
         self._columns = {
@@ -30,6 +42,7 @@ class AgentFragment:
             "terminated": np.zeros(shape, bool),
             "truncated": np.zeros(shape, bool),
         }
+        self._columns |= {name: np.zeros(shape, dtype) for name, dtype in noted.items()}
         if spec.scored:
             self._columns["logp"] = np.zeros(shape, np.float32)
         if spec.state:
@@ -53,14 +66,18 @@ class AgentFragment:
     ) -> None:
         """Note what the agents of ``streams`` (int [n]) saw, [n, *stacked_shape], and did; none of them has an open step.
 
-        ``scores``: {"logp": [n]} of scored policies; ``memory``: (position [n] in the episode, recurrent parts [n, …]).
+        ``scores``: {"logp": [n]} of scored policies, and what else is noted of each step; ``memory``: (position [n] in the
+        episode, recurrent parts [n, …]).
         """
+        if self._is_whole and self.length[streams].max() == len(self._columns["reward"]):
+            self._columns = {name: np.concatenate([one, np.zeros_like(one)]) for name, one in self._columns.items()}
         at, columns = (self.length[streams], streams), self._columns
         columns["obs"][at] = stacked[..., -self._channels :] if self._is_stacked else stacked
         columns["action"][at] = action
         columns["reward"][at] = 0.0
-        if "logp" in columns:
-            columns["logp"][at] = scores["logp"]
+        for name, values in scores.items():
+            if name in columns:
+                columns[name][at] = values
         if "position" in columns:
             columns["position"][at] = memory[0]
             for index, part in enumerate(memory[1]):
@@ -117,7 +134,7 @@ class AgentFragment:
 
         ``frames`` [S, …]: the newest observation of every stream; ``state``: recurrent parts [S, …] after the last acts.
         """
-        after = AgentFragment(self._spec, self._most, len(self.length))
+        after = AgentFragment(self._spec, self._most, len(self.length), self._is_whole, self._noted)
         after._cut[:] = False
         streams = np.flatnonzero(self.is_open)
         at = (self.length[streams], streams)
@@ -135,14 +152,27 @@ class AgentFragment:
 
     def _closed_columns(self, tail: np.ndarray, tails: Sequence[np.ndarray]) -> dict[str, np.ndarray]:
         longest = int(self.length.max(initial=0))
+        if self._is_whole:
+            return self._with_ends(self._padded(max(longest, 1)) | {"length": self.length.copy()}, tail, tails)
         size = max(1, -(-self._most // BUCKETS))
         rows = min(-(-max(longest, 1) // size) * size, self._most + 1) if longest <= self._most else longest
-        columns = {name: column[:rows].copy() for name, column in self._columns.items()}
+        columns = self._padded(rows)
         if rows != longest or (self.length != longest).any():
-            padding = np.arange(rows)[:, None] >= self.length
-            for column in columns.values():
-                column[padding] = 0
             columns["steps"] = self.length.copy()
+        return self._with_ends(columns, tail, tails)
+
+    def _padded(self, rows: int) -> dict[str, np.ndarray]:
+        """Return the first ``rows`` of all columns, zeros after each stream's last step."""
+        padding = np.arange(rows)[:, None] >= self.length
+        columns = {name: column[:rows].copy() for name, column in self._columns.items()}
+        for column in columns.values():
+            column[padding] = 0
+        return columns
+
+    def _with_ends(
+        self, columns: dict[str, np.ndarray], tail: np.ndarray, tails: Sequence[np.ndarray]
+    ) -> dict[str, np.ndarray]:
+        """Return ``columns`` with what was seen after the last steps and after each end."""
         ends = [self._ends[key] for key in sorted(self._ends)]
         columns["cut"], columns["tail_obs"] = self._cut, tail
         columns["end_obs"] = _stacked([obs for obs, _ in ends], tail)

@@ -7,17 +7,20 @@ from typing import Any
 
 import numpy as np
 
+from drl_cli.actors import custom_evaluation
 from drl_cli.actors.part_records import ScoredEpisode
 from drl_cli.contracts import Handle
-from drl_cli.envs import make
+from drl_cli.envs import callbacks, make
+from drl_cli.envs.callback_episodes import EpisodeMetrics
 from drl_cli.envs.env_reuse import FOREIGN
 from drl_cli.envs.env_spec import AgentsSetup
 from drl_cli.envs.frame_stack import FrameStack
 from drl_cli.envs.multi_agent import open_envs
+from drl_cli.envs.multi_agent.agents_callbacks import AgentsCallbacks
 from drl_cli.envs.multi_agent.multi_agent_env import AgentsStep, MultiAgentEnv
 from drl_cli.envs.multi_agent.policy_choice import EpisodeMapping
 from drl_cli.envs.multi_agent.scripted import opponents
-from drl_cli.errors import EnvError, failure
+from drl_cli.errors import EnvError, PluginFailed, failure
 from drl_cli.policies.numpy_policy import NumpyPolicy
 from drl_cli.policies.policy_spec import PolicySpec
 
@@ -116,7 +119,7 @@ class AgentEpisode:
         self._take(self.env.reset(self.seed), acting)
 
     def step(self, actions: Mapping[str, np.ndarray], acting: ActingPolicies) -> None:
-        """Take one step."""
+        """Take one step with the ``actions`` of the agents that act."""
         step = self.env.step(actions)
         self.length += 1
         self._take(step, acting)
@@ -141,13 +144,16 @@ class AgentEpisode:
                 acting.began(name, row, obs)
             self._since[agent] = 0.0
 
-    def scored(self, is_cut: bool, only: str | None = None) -> ScoredEpisode:
-        """Return the score: the sum over the agents (of the policy ``only``), and the returns of each policy's agents."""
+    def scored(self, is_cut: bool, only: str | None = None, metrics: EpisodeMetrics = ({}, {})) -> ScoredEpisode:
+        """Return the score: the sum over the agents (of the policy ``only``), and the returns of each policy's agents.
+
+        ``metrics``: what callbacks found out.
+        """
         rewards: dict[str, list[float]] = {}
         for agent, own in self.returns.items():
             rewards.setdefault(self.policy_of[agent], []).append(own)
         total = sum(self.returns.values() if only is None else rewards.get(only, ()))
-        return ScoredEpisode(total, self.length, self.seed, self.terminated, {}, {}, is_cut, rewards)
+        return ScoredEpisode(total, self.length, self.seed, self.terminated, *metrics, is_cut, rewards)
 
 
 def play_step(
@@ -185,16 +191,32 @@ class AgentsTester:
         self._env, self._server = env, server
         self._policies = {name: NumpyPolicy(spec) for name, spec in specs.items()}
         self._version: int | None = None
-        self._envs = OpenEnvs(env)
+        self._envs, self._made_as = OpenEnvs(env), env["env_config"]
+        self._hooks = callbacks.Hooks(env["callbacks"]) if env.get("callbacks") else None
 
     def evaluate(self, version: int, seeds: Sequence[int]) -> list[ScoredEpisode]:
         """Score the weights of ``version`` on ``seeds``; returns a list of ScoredEpisode."""
+        self._adopt(version)
+        return self._play(self._env, seeds)
+
+    def evaluate_otherwise(self, version: int, seeds: Sequence[int]) -> dict[str, Any]:
+        """Score the weights of ``version`` by ``custom_eval_function``; returns its metrics, with ``episode_reward_mean``."""
+        self._adopt(version)
+        evaluation = custom_evaluation.Evaluation(self._policies, self._env, seeds, self._play)
+        return custom_evaluation.evaluated(self._env["custom_eval_function"], evaluation)
+
+    def _play(self, env: Mapping[str, Any], seeds: Sequence[int]) -> list[ScoredEpisode]:
+        if self._made_as != env["env_config"]:  # an evaluation of one's own may change it
+            self._envs.close()
+            self._envs, self._made_as = OpenEnvs(env), env["env_config"]
+        return play(self._policies, env, seeds, self._envs, self._hooks, self.check)
+
+    def _adopt(self, version: int) -> None:
         if version != self._version:
             weights = self._server.call("pull_exact", version).result()
             for name, policy in self._policies.items():
                 policy.set_weights(weights[name])
             self._version = version
-        return play(self._policies, self._env, seeds, self._envs, self.check)
 
     def close(self) -> None:
         """Close the environments."""
@@ -228,16 +250,18 @@ def play(
     env: Mapping[str, Any],
     seeds: Sequence[int],
     envs: OpenEnvs,
+    hooks: callbacks.Hooks | None = None,
     check: Callable[[], None] = lambda: None,
 ) -> list[ScoredEpisode]:
     """Play one episode for each of ``seeds``; returns ScoredEpisodes in their order.
 
-    ``env``: dict(id, env_config, agents, explore, horizon), and maybe max_steps. Raises EnvError, which names the seed, where
+    ``env``: dict(id, env_config, agents, explore, horizon), and maybe max_steps. ``hooks``: the callbacks that look on, or
+    None. Raises EnvError, which names the seed, where
     an environment breaks.
     """
     found: list[ScoredEpisode] = []
     for start in range(0, len(seeds), SIDE_BY_SIDE):
-        found += _play(policies, env, list(seeds[start : start + SIDE_BY_SIDE]), envs, check, start)
+        found += _play(policies, env, list(seeds[start : start + SIDE_BY_SIDE]), envs, (hooks, check), start)
     return found
 
 
@@ -246,31 +270,41 @@ def _play(
     env: Mapping[str, Any],
     seeds: list[int],
     envs: OpenEnvs,
-    check: Callable[[], None],
+    calls: tuple[callbacks.Hooks | None, Callable[[], None]],
     first: int,
 ) -> list[ScoredEpisode]:
+    """Play up to SIDE_BY_SIDE episodes, of which the first is number ``first``; ``calls``: (hooks, check)."""
+    hooks, check = calls
     results: dict[int, ScoredEpisode] = {}
     horizon, bound = env["horizon"], env.get("max_steps") or make.UNBOUNDED_STEPS
     acting = ActingPolicies(policies, env["agents"], SIDE_BY_SIDE)
     running: list[AgentEpisode] = []
+    chosen: dict[int, Mapping[str, str]] = {}
+    watch = AgentsCallbacks(hooks, chosen.__getitem__, in_evaluation=True) if hooks else None
     learner = env["agents"]["self_play"]["learner"] if "self_play" in env["agents"] else None
     try:
         for index, seed in enumerate(seeds):
             mapping = EpisodeMapping(env["agents"], (seed, 0))
-            episode = AgentEpisode(index, seed, envs.at(index), mapping.of_evaluation(first + index))
+            chosen[index] = mapping.of_evaluation(first + index)
+            episode = AgentEpisode(index, seed, envs.at(index), chosen[index])
             episode.begin(acting)
+            if watch:
+                watch.began(index, episode.env, episode.now)
             running.append(episode)
         while running:
             check()
-            play_step(running, acting, list(policies), env["explore"])
+            actions = play_step(running, acting, list(policies), env["explore"])
             for episode in running:
+                if watch:
+                    watch.stepped(episode.index, actions[episode.index], episode.now)
                 is_over = episode.now.is_over or (horizon is not None and episode.length >= horizon)
                 if is_over or episode.length >= bound:
-                    results[episode.index] = episode.scored(not is_over, learner)
+                    metrics = watch.ended(episode.index) if watch else ({}, {})
+                    results[episode.index] = episode.scored(not is_over, learner, metrics)
             running = [episode for episode in running if episode.index not in results]
     except FOREIGN as error:
         envs.close()  # in the middle of episodes, one of them maybe broken
-        if isinstance(error, EnvError):
+        if isinstance(error, (EnvError, PluginFailed)):
             raise
         places = ", ".join(f"{episode.seed} (step {episode.length})" for episode in running[:4])
         raise EnvError(f"{env['id']} failed in an episode with one of the seeds {places}: {failure(error)}") from error

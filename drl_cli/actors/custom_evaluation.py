@@ -13,13 +13,12 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-import gymnasium
-
 from drl_cli import plugins
 from drl_cli.actors.part_records import ScoredEpisode
 from drl_cli.config.episode_metrics import summary
 from drl_cli.config.sections.common import CommonKeys
 from drl_cli.envs import make
+from drl_cli.envs.multi_agent import open_envs
 from drl_cli.envs.multi_agent.team import laid_over
 from drl_cli.envs.plugin_calls import called, place
 from drl_cli.errors import ConfigError, InputError, PluginFailed
@@ -63,20 +62,22 @@ def problems(config: CommonKeys) -> list[str]:
 class Evaluation:
     """What an evaluation may use: the policy, environments, seeds, and the tester's own way to play.
 
-    ``policy``: the ``policies.numpy_policy.NumpyPolicy`` to score. ``seeds``: one for each episode to play
-    (``evaluation_num_episodes``, or ``evaluation_confirm_episodes``), others at every evaluation, the same in a repeated run.
+    ``policies``: {policy id: the ``policies.numpy_policy.NumpyPolicy`` to score}; ``policy``: the first of them, where there is
+    one agent the only one. ``seeds``: one for each episode to play (``evaluation_num_episodes``, or
+    ``evaluation_confirm_episodes``), others at every evaluation, the same in a repeated run.
     ``env_id``, ``env_config``, ``horizon``, ``explore``: of the evaluation.
     """
 
     def __init__(
         self,
-        policy: NumpyPolicy,
+        policies: Mapping[str, NumpyPolicy],
         env: Mapping[str, Any],
         seeds: Sequence[int],
         play: Callable[[Mapping[str, Any], Sequence[int]], list[ScoredEpisode]],
     ) -> None:
         """``env``: as the tester's; ``play(env, seeds)`` returns a list of ``actors.part_records.ScoredEpisode``."""
-        self.policy, self.seeds = policy, list(seeds)
+        self.policies, self.seeds = dict(policies), list(seeds)
+        self.policy = next(iter(self.policies.values()))
         self.env_id, self.env_config = env["id"], dict(env["env_config"])
         self.horizon, self.explore = env["horizon"], env["explore"]
         self._env, self._play = env, play
@@ -86,12 +87,15 @@ class Evaluation:
         """How many episodes to play."""
         return len(self.seeds)
 
-    def make_env(self, **env_config: Any) -> gymnasium.Env:
+    def make_env(self, **env_config: Any) -> Any:
         """Return a new environment whose observations are those of the policy; ``env_config`` is laid over the run's.
 
-        The caller closes it. Raises EnvError.
+        A gymnasium.Env; with several agents an ``envs.multi_agent.multi_agent_env.MultiAgentEnv``. The caller closes it. Raises
+        EnvError.
         """
         given = laid_over(self.env_id, self.env_config, env_config)
+        if self._env.get("agents"):
+            return open_envs.open_setup({**self._env, "env_config": given})
         return make.make(self.env_id, given, preprocessing=self._env.get("preprocessing"))
 
     def play(self, seeds: Sequence[int] | None = None, **env_config: Any) -> list[ScoredEpisode]:

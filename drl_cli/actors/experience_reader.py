@@ -46,7 +46,8 @@ class ExperienceReader:
         server: Handle | None = None,
         paths: Sequence[Path | str] | None = None,
     ) -> None:
-        """``env``: dict(id, env_config, spaces, preprocessing); ``spec``: PolicySpec; ``server``: not used, no weights act.
+        """``env``: dict(id, env_config, spaces, preprocessing), and policies (see ``EnvSetup``) of several agents; ``spec``:
+        PolicySpec; ``server``: not used, no weights act.
 
         ``identity``: dict(seed, index, number, incarnation, workers, behind): ``number`` is the worker number that fragments
         carry; of the files that ``config`` names it reads the ``index``-th share of ``workers``, and passes over the first
@@ -63,7 +64,8 @@ class ExperienceReader:
         self._source = self._opened()
         self._differences = Differences(config, spec, 1)
         hooks = callbacks.make(config)
-        self._watch = CallbackEpisodes(hooks, identity["index"]) if hooks else None
+        named = {"policy_id": env["policies"][0], "agent_id": None} if "policies" in env else {}
+        self._watch = CallbackEpisodes(hooks, identity["index"], named=named) if hooks else None
         rule = preprocessors.reward_rule(config.clip_rewards, env.get("preprocessing"))
         self._transforms = [fragment_transforms.clipped(rule), fragment_transforms.filtered(self._differences)]
         if self._watch:
@@ -192,7 +194,7 @@ class ExperienceReader:
 def layout(config: BufferedKeys, env: Mapping[str, Any]) -> Layout:
     """Return the Layout that files must have for a run with ``config`` in the environment ``env``, as ``ExperienceReader``."""
     limits = (env["env_config"].get("max_episode_steps", make.time_limit(env["id"])), config.horizon)
-    return layout_of(env["spaces"], limits, config.actions_in_input_normalized)
+    return layout_of(env["spaces"], limits, config.actions_in_input_normalized, env.get("policies", ()))
 
 
 def whole(piece: Piece) -> Piece | None:

@@ -1,8 +1,8 @@
 """What happens to a fragment between the step that closes it and the replay or the learner: a list of transforms, in order.
 
-Used by ``rollout_worker`` and ``experience_reader``, which say which transforms apply. A transform is a function of a
-``ClosedFragment``, whose columns it may replace or add to. The order matters: a recording holds raw rewards, callbacks see
-clipped ones, filters take note of what callbacks leave, first priorities are of rewards as they are learnt from.
+Used by ``rollout_worker``, ``policy_slots`` and ``experience_reader``, which say which transforms apply. A transform is a
+function of a ``ClosedFragment``, whose columns it may replace or add to. The order matters: a recording holds raw rewards,
+callbacks see clipped ones, filters take note of what callbacks leave, first priorities are of rewards as they are learnt from.
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ from drl_cli.actors.recorder import Recorder
 from drl_cli.actors.running_filters import Differences
 from drl_cli.envs.callback_episodes import CallbackEpisodes
 from drl_cli.envs.env_batch import EnvBatch
+from drl_cli.envs.multi_agent.agents_callbacks import PolicyCallbacks
 from drl_cli.policies.numpy_policy import NumpyPolicy
 
 RewardRule = bool | float | tuple[float, float] | list[float] | None
@@ -54,7 +55,7 @@ def clipped(rule: RewardRule) -> Transform:
     return apply
 
 
-def postprocessed(watch: CallbackEpisodes, gamma: float) -> Transform:
+def postprocessed(watch: CallbackEpisodes | PolicyCallbacks, gamma: float) -> Transform:
     """Call ``on_postprocess`` of the callbacks."""
     return lambda closed: watch.postprocess(closed.columns, gamma)
 
@@ -82,7 +83,7 @@ def prioritized(policy: NumpyPolicy, envs: EnvBatch, window: tuple[float, int]) 
     return apply
 
 
-def finished(watch: CallbackEpisodes) -> Transform:
+def finished(watch: CallbackEpisodes | PolicyCallbacks) -> Transform:
     """Call ``on_sample_end`` of the callbacks."""
     return lambda closed: watch.sampled(closed.columns)
 

@@ -12,8 +12,11 @@ from typing import Any
 
 import numpy as np
 
+from drl_cli.actors.agents_reader import AgentsReader
 from drl_cli.actors.experience_reader import ExperienceReader
+from drl_cli.actors.multi_agent_worker import AgentColumns, MultiAgentWorker
 from drl_cli.actors.part_records import ReaderIdentity
+from drl_cli.actors.policy_slots import PolicySetup
 from drl_cli.actors.rollout_worker import RolloutWorker
 from drl_cli.config.sections.off_policy import BufferedKeys
 from drl_cli.config.sections.offline import streams
@@ -25,31 +28,43 @@ from drl_cli.policies.policy_spec import PolicySpec
 
 
 class MixedWorker:
-    """Same interface as a RolloutWorker."""
+    """Same interface as a RolloutWorker, with several agents as a MultiAgentWorker."""
 
     def __init__(
-        self, config: BufferedKeys, env: EnvSetup, spec: PolicySpec, identity: ReaderIdentity, server: Handle
+        self,
+        config: BufferedKeys,
+        env: EnvSetup,
+        acting: PolicySpec | Mapping[str, PolicySetup],
+        identity: ReaderIdentity,
+        server: Handle,
     ) -> None:
-        """Arguments as a RolloutWorker's, with what ``ExperienceReader`` needs in ``env`` and ``identity``."""
-        self._shares, self._parts = [], []
+        """Arguments as a RolloutWorker's or MultiAgentWorker's, with what readers need in ``env`` and ``identity``."""
+        self._shares: list[float] = []
+        self._parts: list[Any] = []
         # Files first: what is read has complete episodes in it.
         for place, stream in enumerate(sorted(streams(config), key=lambda stream: stream.paths is None)):
             if stream.paths is None:
-                part = RolloutWorker(config, env, spec, identity, server)
+                if isinstance(acting, PolicySpec):
+                    part = RolloutWorker(config, env, acting, identity, server)
+                else:
+                    part = MultiAgentWorker(config, env, acting, identity, server)
             else:
                 own: ReaderIdentity = {
                     **identity,
                     "number": identity["index"] + (place + 1) * identity["workers"],
                     "behind": 0,
                 }
-                part = ExperienceReader(config, env, spec, own, server, stream.paths)
+                if isinstance(acting, PolicySpec):
+                    part = ExperienceReader(config, env, acting, own, server, stream.paths)
+                else:
+                    part = AgentsReader(config, env, acting, own, server, stream.paths)
             self._shares.append(stream.share)
             self._parts.append(part)
         self._steps = [0] * len(self._parts)
 
     def collect(
         self, min_version: int = 0, max_version: int | None = None
-    ) -> tuple[Token, dict[str, np.ndarray] | None]:
+    ) -> tuple[Token, dict[str, np.ndarray] | AgentColumns | None]:
         """Return (Token, columns) of the stream whose turn it is."""
         turn = min(range(len(self._parts)), key=lambda part: (self._steps[part] / self._shares[part], part))
         token, columns = self._parts[turn].collect(min_version, max_version)

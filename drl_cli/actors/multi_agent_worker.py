@@ -1,25 +1,31 @@
 """MultiAgentWorker: steps environments with several agents, each acting by its policy, and sends a fragment for every policy.
 
-What ``rollout_worker`` is for one agent. A fragment covers ``rollout_fragment_length`` env steps of every environment; how many
-steps each policy has of them depends on when its agents act.
+What ``rollout_worker`` is for one agent. A fragment covers ``rollout_fragment_length`` env steps of every environment, with
+``batch_mode: complete_episodes`` those until the episode ends too; how many steps each policy has of them depends on when its
+agents act.
 """
 
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
 
+from drl_cli.actors.agents_recorder import AgentsRecorder, PolicyRecording
 from drl_cli.actors.part_records import SampledConfig, WorkerIdentity
 from drl_cli.actors.policy_slots import PolicySetup, PolicySlots
+from drl_cli.actors.rollout_worker import LONGEST_EPISODE, endless_episode
 from drl_cli.actors.scripted_slots import ScriptedSlots
 from drl_cli.actors.weight_pulls import WeightPulls
+from drl_cli.config.sections.on_policy import OnPolicyKeys
 from drl_cli.contracts import Handle
+from drl_cli.envs import callbacks, render
 from drl_cli.envs import make as envs
 from drl_cli.envs.env_spec import EnvSetup, agents_of
 from drl_cli.envs.multi_agent.agents_batch import AgentsBatch
+from drl_cli.envs.multi_agent.agents_callbacks import AgentsCallbacks, PolicyCallbacks
 from drl_cli.envs.multi_agent.multi_agent_env import AgentsStep
 from drl_cli.envs.multi_agent.policy_choice import ODDS, EpisodeMapping, players
 from drl_cli.errors import CheckpointError
@@ -54,12 +60,17 @@ class MultiAgentWorker:
         self._rng = generator(key[0], "worker", key[1], key[2])
         # An incarnation has its own environment seeds: a restarted worker must not repeat its predecessor's episodes.
         stream = identity["index"] + 100_003 * identity["incarnation"]
-        made_as: EnvSetup = {**env, "fresh_envs": config.fresh_envs}
+        made_as: EnvSetup = {**env, "remote": config.remote_worker_envs, "fresh_envs": config.fresh_envs}
         count = config.num_envs_per_worker
-        self._envs = AgentsBatch(made_as, count, (key[0], stream), config.horizon)
+        hooks = callbacks.make(config)
+        self._watch = AgentsCallbacks(hooks, self._policies_of, identity["index"]) if hooks else None
+        ways = (config.horizon, config.soft_horizon, render.make(config, env, identity["index"]), self._watch)
+        self._envs = AgentsBatch(made_as, count, (key[0], stream), *ways)
         self._mapping = EpisodeMapping(agents_of(env), (key[0], stream))
-        place: Any = {name: identity[name] for name in ("random_steps", "stream", "streams", "base")}
-        self._slots = {name: PolicySlots(setup, env, count, place) for name, setup in policies.items()}
+        folder = identity.get("output")
+        self._recorder = AgentsRecorder(config, folder, identity, count) if folder else None
+        self._whole_episodes = isinstance(config, OnPolicyKeys) and config.batch_mode == "complete_episodes"
+        self._slots = {name: self._slots_of(name, setup, env) for name, setup in policies.items()}
         self._self_play = agents_of(env).get("self_play")
         named = self._self_play["scripted"] if self._self_play else ()
         self._scripted = {name: ScriptedSlots(name, env, count) for name in named}
@@ -73,8 +84,23 @@ class MultiAgentWorker:
         self._sequence, self._steps = 0, 0
         self._is_started = False
 
+    def _policies_of(self, env: int) -> Mapping[str, str]:
+        return self._policy_of[env]
+
+    def _slots_of(self, name: str, setup: PolicySetup, env: EnvSetup) -> PolicySlots:
+        place: Any = {name: self._identity[name] for name in ("random_steps", "stream", "streams", "base")}
+        watch = PolicyCallbacks(self._watch, name, setup.agents) if self._watch and setup.is_trained else None
+        recording = None
+        if self._recorder:
+            everyone = list(agents_of(env)["spaces"])
+            recording = PolicyRecording(self._recorder, name, setup.spec, setup.agents, everyone)
+        return PolicySlots(setup, env, self._envs.count, place, watch, recording)
+
     def collect(self, min_version: int = 0, max_version: int | None = None) -> tuple[Token, AgentColumns]:
-        """Step every environment ``rollout_fragment_length`` times; returns (Token, AgentColumns). See RolloutWorker."""
+        """Step every environment ``rollout_fragment_length`` times; returns (Token, AgentColumns). See RolloutWorker.
+
+        With ``batch_mode: complete_episodes`` each goes on from there until its episode ends.
+        """
         began = time.perf_counter()
         self._start()
         self._pulls.adopt(min_version, max_version, self._take)
@@ -83,16 +109,16 @@ class MultiAgentWorker:
         meta = Meta(self._identity["index"], self._identity["incarnation"], self._sequence, self._pulls.version)
         seconds = {"env": 0.0, "policy": 0.0}
         episodes: list[AgentReturns] = []
-        bad = 0
-        for _ in range(self._config.rollout_fragment_length):
-            bad += self._step(episodes, seconds)
+        env_steps, bad = self._fill(episodes, seconds)
         closed = {name: slots.close() for name, slots in self._slots.items()}
         self._sequence += 1
         notes, self._envs.notes = tuple(self._envs.notes[:3]), []
+        if self._recorder:
+            self._recorder.write(env_steps)
+            notes, self._recorder.notes = (*notes, *self._recorder.notes), []
         seconds["making"], self._envs.making_s = self._envs.making_s, 0.0
         seconds["total"] = time.perf_counter() - began
         columns = {name: one.columns for name, one in closed.items() if self._slots[name].setup.is_trained}
-        env_steps = self._config.rollout_fragment_length * self._envs.count
         agent_steps = sum(_steps_of(own) for own in columns.values())
         steps = agent_steps if self._counts_agents else env_steps
         seen = {name: one.seen for name, one in closed.items() if one.seen is not None}
@@ -105,6 +131,7 @@ class MultiAgentWorker:
             seconds,
             self._exploring(),
             seen | self._outcomes(episodes) or None,
+            told=self._watch.episodes.take() if self._watch else (),
             agents=tuple(episodes),
         )
         return token, AgentColumns(steps, columns)
@@ -136,6 +163,7 @@ class MultiAgentWorker:
     def _start(self) -> None:
         if not self._is_started:
             self._is_started = True
+            self._envs.start()
             for env in range(self._envs.count):
                 self._begin(env)
 
@@ -144,14 +172,32 @@ class MultiAgentWorker:
             slots.adopt(weights[name])
         self._mapping.adopt(weights)
 
-    def _step(self, episodes: list[AgentReturns], seconds: dict[str, float]) -> int:
-        """Take one step of all environments; returns how many broke."""
+    def _fill(self, episodes: list[AgentReturns], seconds: dict[str, float]) -> tuple[int, int]:
+        """Take the steps of a fragment; returns (env steps, how many of them broke)."""
+        least, going = self._config.rollout_fragment_length, list(range(self._envs.count))
+        taken = steps = bad = 0
+        while going:
+            ended, broken = self._step(going, episodes, seconds)
+            taken += 1
+            steps += len(going)
+            bad += broken
+            if taken >= least:
+                going = [env for env in going if env not in ended] if self._whole_episodes else []
+            if taken == least + LONGEST_EPISODE:
+                raise endless_episode()
+        return steps, bad
+
+    def _step(
+        self, going: Sequence[int], episodes: list[AgentReturns], seconds: dict[str, float]
+    ) -> tuple[set[int], int]:
+        """Take one step of the environments ``going``; returns (those whose episode ended, how many broke)."""
         self.check()
         began = time.perf_counter()
-        actions = self._act()
+        actions = self._act(going)
         acted = time.perf_counter()
-        bad = 0
-        for env in range(self._envs.count):
+        ended, bad = set(), 0
+        self._envs.send(actions, going)
+        for env in going:
             step = self._envs.step(env, actions[env])
             if step is None:
                 bad += 1
@@ -160,17 +206,18 @@ class MultiAgentWorker:
             self._note(env, step)
             if step.is_over:
                 episodes.append(self._episode(env))
+                ended.add(env)
                 self._begin(env)
         self._steps += 1
         seconds["policy"] += acted - began
         seconds["env"] += time.perf_counter() - acted
-        return bad
+        return ended, bad
 
-    def _act(self) -> list[dict[str, np.ndarray]]:
+    def _act(self, going: Sequence[int]) -> list[dict[str, np.ndarray]]:
         """Return the actions of the agents that act, by environment: one act of each policy for all of its agents."""
         groups: dict[str, list[tuple[int, str]]] = {}
-        for env, agents in enumerate(self._acting):
-            for agent in agents:
+        for env in going:
+            for agent in self._acting[env]:
                 groups.setdefault(self._policy_of[env][agent], []).append((env, agent))
         actions: list[dict[str, np.ndarray]] = [{} for _ in self._acting]
         for name in self._players:  # in their order: draws must not depend on who came first
@@ -206,8 +253,10 @@ class MultiAgentWorker:
 
     def _begin(self, env: int) -> None:
         """Begin an episode: policies are chosen for its agents, and those that are observed begin their streams."""
-        step = self._envs.begin(env)
         self._policy_of[env] = self._mapping.of_episode(env)
+        if self._recorder:
+            self._recorder.began(env)
+        step = self._envs.begin(env)
         self._returns[env], self._living[env] = {}, set()
         self._note(env, step)
 
@@ -233,6 +282,10 @@ class MultiAgentWorker:
             arrays |= {f"{name}/{what}": array for what, array in own.items()}
         for name, scripted in self._scripted.items():
             arrays |= {f"{name}/{what}": array for what, array in scripted.state().items()}
+        if self._watch:
+            facts["callbacks"] = self._watch.episodes.hooks.state()
+        if self._recorder:
+            facts["recorder"] = self._recorder.state()
         return arrays, facts | {
             "rng": state_of(self._rng),
             "envs": envs_facts,
@@ -249,7 +302,8 @@ class MultiAgentWorker:
 
         Raises CheckpointError for what is no state of such a worker.
         """
-        steps, broken = self._envs.load(arrays, facts["envs"])
+        self._policy_of = [dict(own) for own in facts.get("policy_of", ())]
+        steps, broken = self._load_envs(arrays, facts)
         try:
             for name, slots in self._slots.items():
                 prefix = f"{name}/"
@@ -259,7 +313,6 @@ class MultiAgentWorker:
                 scripted.load({"obs": arrays[f"{name}/obs"]})
             set_state(self._rng, facts["rng"])
             self._mapping.load(facts["mapping"])
-            self._policy_of = [dict(own) for own in facts["policy_of"]]
             self._returns = [dict(own) for own in facts["returns"]]
             self._sequence, self._steps = facts["sequence"], facts["steps"]
         except (KeyError, ValueError, TypeError) as error:
@@ -268,20 +321,36 @@ class MultiAgentWorker:
         for env, step in enumerate(steps):
             self._acting[env] = step.acting()
             self._living[env] = self._envs.living(env)
+        if self._recorder and "recorder" in facts:
+            self._recorder.load(facts["recorder"])
         for env in broken:
             self._living[env] = set(self._policy_of[env])
-            for agent in sorted(self._living[env]):
-                slots = self._players[self._policy_of[env][agent]]
-                slots.broken(slots.stream(env, agent))
-            self._policy_of[env] = self._mapping.of_episode(env)
-            self._returns[env], self._living[env] = {}, set()
-            self._note(env, steps[env])
+            self._break(env)
         return len(broken)
 
+    def _load_envs(
+        self, arrays: Mapping[str, np.ndarray], facts: Mapping[str, Any]
+    ) -> tuple[list[AgentsStep], list[int]]:
+        if len(self._policy_of) != self._envs.count:
+            raise CheckpointError(
+                f"The state of a worker has {len(self._policy_of)} environments; this run has {self._envs.count}."
+            )
+        found: list[tuple[list[AgentsStep], list[int]]] = []
+        if self._watch:
+            self._watch.episodes.replaying(
+                facts.get("callbacks"), lambda: found.append(self._envs.load(arrays, facts["envs"]))
+            )
+        else:
+            found.append(self._envs.load(arrays, facts["envs"]))
+        return found[0]
+
     def close(self) -> None:
-        """Close the environments."""
+        """Close the environments, and the recording."""
         self._envs.close()
+        if self._recorder:
+            self._recorder.close()
 
 
 def _steps_of(columns: Mapping[str, np.ndarray]) -> int:
-    return int(columns["steps"].sum()) if "steps" in columns else columns["reward"].size
+    lengths = columns.get("length", columns.get("steps"))
+    return columns["reward"].size if lengths is None else int(lengths.sum())

@@ -225,8 +225,8 @@ class GroupReplay:
 
     def add(self, token: Token, columns: AgentColumns) -> int:
         """Store the fragments of all policies; returns the env steps, 0 for what was stored before."""
-        own = {name: columns.policies[name] for name in self._replays}
-        stored = [replay.add(token, own[name]) for name, replay in self._replays.items()]
+        own = {name: columns.policies[name] for name in self._replays if name in columns.policies}
+        stored = [self._replays[name].add(token, one) for name, one in own.items()]
         is_new = any(stored) or not any(_has_steps(one) for one in own.values())
         return columns.steps if is_new else 0
 
@@ -300,13 +300,17 @@ def _seen_of(seen: Sequence[Any], name: str) -> list[Any]:
 
 
 def _has_steps(columns: Mapping[str, np.ndarray]) -> bool:
-    return "steps" not in columns or bool(columns["steps"].any())
+    lengths = columns.get("length", columns.get("steps"))
+    return lengths is None or bool(lengths.any())
 
 
 def _alike(fragments: list[dict[str, np.ndarray]]) -> list[dict[str, np.ndarray]]:
-    """Return fragments of equal length, padded to the longest, where they differ: their rows make one batch."""
+    """Return fragments of equal length, padded to the longest, where they differ: their rows make one batch.
+
+    Complete episodes are laid end to end, whatever their lengths.
+    """
     longest = max(len(own["reward"]) for own in fragments)
-    if all(len(own["reward"]) == longest for own in fragments):
+    if "length" in fragments[0] or all(len(own["reward"]) == longest for own in fragments):
         return fragments
     return [_padded(own, longest) for own in fragments]
 

@@ -7,19 +7,22 @@ decides, and results must not depend on who else was there.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from drl_cli.actors import fragment_transforms
 from drl_cli.actors.agent_fragment import AgentFragment
-from drl_cli.actors.fragment_transforms import ClosedFragment
+from drl_cli.actors.agents_recorder import NOTED, PolicyRecording
+from drl_cli.actors.fragment_transforms import ClosedFragment, RewardRule, Transform
 from drl_cli.actors.part_records import SampledConfig
 from drl_cli.actors.running_filters import Differences
+from drl_cli.config.sections.on_policy import OnPolicyKeys
 from drl_cli.envs import preprocessors
 from drl_cli.envs.env_spec import EnvSetup
 from drl_cli.envs.frame_stack import FrameStack
+from drl_cli.envs.multi_agent.agents_callbacks import PolicyCallbacks
 from drl_cli.policies import exploration
 from drl_cli.policies.exploration.interface import Place
 from drl_cli.policies.numpy_policy import NumpyPolicy
@@ -38,8 +41,19 @@ class PolicySetup(NamedTuple):
 class PolicySlots:
     """The streams of one policy in one worker."""
 
-    def __init__(self, setup: PolicySetup, env: EnvSetup, envs: int, place: Place) -> None:
-        """``envs``: environments of the worker; ``place``: the worker's place in the run, see ``exploration.make``."""
+    def __init__(
+        self,
+        setup: PolicySetup,
+        env: EnvSetup,
+        envs: int,
+        place: Place,
+        watch: PolicyCallbacks | None = None,
+        recording: PolicyRecording | None = None,
+    ) -> None:
+        """``envs``: environments of the worker; ``place``: the worker's place in the run, see ``exploration.make``.
+
+        ``watch``: the callbacks that see the policy's steps; ``recording``: what writes them down; or None.
+        """
         config: SampledConfig = setup.config
         self.setup, self.place = setup, place
         self._config, self._agents = config, {agent: index for index, agent in enumerate(setup.agents)}
@@ -50,9 +64,24 @@ class PolicySlots:
         self.frames = FrameStack(self.count, setup.spec.obs_shape, setup.spec.obs_dtype, setup.spec.frames)
         self._state = self.policy.initial_state(self.count)
         self._position = np.zeros(self.count, np.int32)
-        self.fragment = AgentFragment(setup.spec, config.rollout_fragment_length, self.count)
+        is_whole = isinstance(config, OnPolicyKeys) and config.batch_mode == "complete_episodes"
+        self._watch, self._recording = watch, recording
+        noted = NOTED if recording else {}
+        self.fragment = AgentFragment(setup.spec, config.rollout_fragment_length, self.count, is_whole, noted)
         rule = preprocessors.reward_rule(config.clip_rewards, env.get("preprocessing"))
-        self._transforms = (fragment_transforms.clipped(rule), fragment_transforms.filtered(self._differences))
+        self._transforms = list(self._transforms_of(rule))
+
+    def _transforms_of(self, rule: RewardRule) -> Iterator[Transform]:
+        """Yield what happens to each closed fragment, in this order; ``rule``: of clipping rewards."""
+        recording, watch = self._recording, self._watch
+        if recording:
+            yield lambda closed: recording.add(closed.columns, self.policy)
+        yield fragment_transforms.clipped(rule)
+        if watch:
+            yield fragment_transforms.postprocessed(watch, self._config.gamma)
+        yield fragment_transforms.filtered(self._differences)
+        if watch:
+            yield fragment_transforms.finished(watch)
 
     def stream(self, env: int, agent: str) -> int:
         """Return the stream of ``agent`` in environment ``env``."""
@@ -74,6 +103,11 @@ class PolicySlots:
         action, after, scores = self.exploration.act(self.policy, stacked, self._state, rng, steps)
         before = [part[rows] for part in self._state]
         chosen = {name: column[rows] for name, column in scores.items()}
+        if self._recording:
+            logp = self.exploration.logp(self.policy, stacked, self._state, action, steps)
+            chosen |= self._recording.noted(rows, None if logp is None else logp[rows])
+        if self._watch:
+            self._watch.acted(streams)
         self.fragment.open(rows, stacked[rows], action[rows], chosen, (self._position[rows], before))
         for part, new in zip(self._state, after, strict=True):
             part[rows] = new[rows]
@@ -105,6 +139,8 @@ class PolicySlots:
 
     def broken(self, stream: int) -> None:
         """The episode of an agent was broken off by its environment."""
+        if self._watch and self.fragment.is_open[stream]:
+            self._watch.taken_back(stream)
         state = [part[stream].copy() for part in self._state]
         self.fragment.broken(stream, self.frames.newest(slice(stream, stream + 1))[0], state)
         self._forget(stream)
@@ -132,6 +168,8 @@ class PolicySlots:
         arrays = {f"open/{name}": array for name, array in self.fragment.state().items()}
         arrays |= {f"state_{index}": part.copy() for index, part in enumerate(self._state)}
         arrays |= {"position": self._position.copy(), "frames": self.frames.stacked()} | self._differences.state()
+        if self._recording:
+            arrays |= {f"recording/{name}": array for name, array in self._recording.state().items()}
         explored, facts = self.exploration.state()
         arrays |= {f"exploration/{name}": array for name, array in explored.items()}
         return arrays, {"place": dict(self.place), "exploration": facts}
@@ -139,6 +177,10 @@ class PolicySlots:
     def load(self, arrays: Mapping[str, np.ndarray], facts: Mapping[str, Any]) -> None:
         """Continue from ``state``. Raises KeyError or ValueError for what is no state of such streams."""
         self.fragment.load(_under("open/", arrays))
+        if self._watch:
+            self._watch.load(self.fragment.is_open)
+        if self._recording:
+            self._recording.load(_under("recording/", arrays))
         for index, part in enumerate(self._state):
             part[...] = arrays[f"state_{index}"]
         self._position[...] = arrays["position"]

@@ -24,7 +24,7 @@ from drl_cli.experience.recorded.write import OutputFiles, line, probabilities, 
 from drl_cli.policies.numpy_policy import NumpyPolicy
 from drl_cli.randomness import number
 
-_EPISODES = 2**21  # of one incarnation of a worker that have ids of their own; JSON's numbers hold 2**53
+EPISODES = 2**21  # of one incarnation of a worker that have ids of their own; JSON's numbers hold 2**53
 
 
 class Recorder:
@@ -40,7 +40,7 @@ class Recorder:
         self._policy, self._compress = policy, tuple(config.output_compress_columns)
         self._output = OutputFiles(str(folder), identity["index"], config.output_max_file_size)
         self._index = identity["index"]
-        self._base = number(identity["seed"], "worker", identity["index"], identity["incarnation"]) * _EPISODES
+        self._base = number(identity["seed"], "worker", identity["index"], identity["incarnation"]) * EPISODES
         self._begun = 0  # episodes so far
         self._rolls = 0  # what RLlib calls unroll: what one environment did in one fragment
         self._episode = np.zeros(count, np.int64)
@@ -71,17 +71,14 @@ class Recorder:
         except OSError as error:
             self._ended = True
             self._output.close()
-            self.notes.append(
-                f"worker {self._index} stops recording, and the run continues without: {self._output.path} cannot be written "
-                f"({error.strerror}). What is there is whole"
-            )
+            self.notes.append(cannot_be_written(self._index, self._output.path, error))
 
     def _batch(self, columns: Mapping[str, np.ndarray]) -> dict[str, Any]:
         """The steps of all environments, one environment after the other, as {column: array}."""
         steps, count = columns["reward"].shape
         lengths = columns.get("length", np.full(count, steps))
         action = self._policy.recorded(columns["action"])
-        next_obs = _next_obs(columns)
+        next_obs = observations_after(columns)
         done = columns["terminated"] | columns["truncated"]
         logp = np.stack([self._logp[step] for step in range(steps)]) if self._logp else np.full(done.shape, np.nan)
         rows = [
@@ -175,6 +172,14 @@ class Recorder:
         self._output.close()
 
 
+def cannot_be_written(worker: int, path: str, error: OSError) -> str:
+    """Say that the recording of a worker ends, and why."""
+    return (
+        f"worker {worker} stops recording, and the run continues without: {path} cannot be written ({error.strerror}). "
+        "What is there is whole"
+    )
+
+
 def whole_episode(
     steps: Sequence[tuple[np.ndarray, np.ndarray, float]], last_obs: np.ndarray, terminated: bool
 ) -> dict[str, np.ndarray]:
@@ -198,9 +203,12 @@ def whole_episode(
     }
 
 
-def _next_obs(columns: Mapping[str, np.ndarray]) -> np.ndarray:
-    """The observation after every step, [T, N, …]; after the last step of an episode its real last one."""
+def observations_after(columns: Mapping[str, np.ndarray]) -> np.ndarray:
+    """Return the observation after every step, [T, N, …]; after the last step of an episode its real last one."""
     next_obs = np.concatenate([columns["obs"][1:], columns["tail_obs"][None]])
+    if "steps" in columns:
+        streams = np.arange(len(columns["steps"]))
+        next_obs[columns["steps"] - 1, streams] = columns["tail_obs"]
     ends = np.argwhere(columns["terminated"] | columns["truncated"])
     next_obs[tuple(ends.T)] = columns["end_obs"]
     return next_obs

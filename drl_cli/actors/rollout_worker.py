@@ -176,10 +176,7 @@ class RolloutWorker:
             if step == fragment.shape[0]:
                 fragment.grow()
             if step == least + LONGEST_EPISODE:
-                raise RunFailed(
-                    f"An episode goes on after {LONGEST_EPISODE} steps. batch_mode complete_episodes needs episodes that "
-                    "end: set horizon, or batch_mode truncate_episodes."
-                )
+                raise endless_episode()
             ended = self._step(step, fragment, episodes, seconds, going)
             lengths[going] += 1
             if step + 1 >= least:
@@ -343,6 +340,14 @@ class RolloutWorker:
         self._envs.close()
         if self._recorder:
             self._recorder.close()
+
+
+def endless_episode() -> RunFailed:
+    """Return the error of an episode for whose end no worker waits."""
+    return RunFailed(
+        f"An episode goes on after {LONGEST_EPISODE} steps. batch_mode complete_episodes needs episodes that "
+        "end: set horizon, or batch_mode truncate_episodes."
+    )
 
 
 def _under(prefix: str, arrays: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:

@@ -209,7 +209,7 @@ class Tester:
     def evaluate_otherwise(self, version: int, seeds: Sequence[int]) -> dict[str, Any]:
         """Score the weights of ``version`` by ``custom_eval_function``; returns its metrics, with ``episode_reward_mean``."""
         self._adopt(version)
-        evaluation = custom_evaluation.Evaluation(self._policy, self._env, seeds, self._play)
+        evaluation = custom_evaluation.Evaluation({DEFAULT_POLICY: self._policy}, self._env, seeds, self._play)
         return custom_evaluation.evaluated(self._env["custom_eval_function"], evaluation)
 
     def _play(self, env: Mapping[str, Any], seeds: Sequence[int]) -> list[ScoredEpisode]:

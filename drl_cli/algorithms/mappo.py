@@ -106,4 +106,5 @@ MAPPO = Algorithm(
     actions=("Box", "MultiDiscrete"),
     observations=OBSERVATIONS,
     team=True,
+    sees_team_state=True,
 )

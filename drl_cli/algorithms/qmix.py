@@ -126,5 +126,6 @@ QMIX = Algorithm(
     actions=ACTIONS,
     observations=OBSERVATIONS,
     team=True,
+    sees_team_state=True,
 )
-VDN = QMIX._replace(name="VDN", config=VDNConfig)
+VDN = QMIX._replace(name="VDN", config=VDNConfig, sees_team_state=False)

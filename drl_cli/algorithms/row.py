@@ -59,6 +59,7 @@ class Algorithm(NamedTuple):
     worker: str | object = ""  # the part that samples, where it is not the loop's own
     tensorflow: bool = True  # whether it learns with TensorFlow
     team: bool = False  # whether it trains several agents that are seen as one (``envs.multi_agent.team``)
+    sees_team_state: bool = False  # whether a team's networks see the state beside the observations of its agents
     several: bool = False  # whether it trains policies of several agents, each by the steps of its own agents
     reads: bool = False  # whether it learns from files: it cannot run on env steps of its own alone
 

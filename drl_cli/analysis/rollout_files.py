@@ -17,13 +17,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from drl_cli.errors import InputError, ResourcesExhausted, is_full
-from drl_cli.experience.recorded.json_lines import FORMAT
+from drl_cli.experience.recorded.json_lines import AGENTS_FORMAT, FORMAT
 from drl_cli.experience.recorded.write import LineFile, line, probabilities, shifted
 
 if TYPE_CHECKING:
     from drl_cli.analysis.play import Limits, PlayedEpisode
-
-AGENTS_FORMAT = "drl-agents-episodes-1"
 
 
 class EpisodeFile:

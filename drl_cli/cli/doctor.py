@@ -13,7 +13,7 @@ import click
 
 from drl_cli.checks import doctor as checks
 from drl_cli.checks.findings import failed
-from drl_cli.cli import group, options, tables, terminal
+from drl_cli.cli import endings, group, options, tables, terminal
 
 if TYPE_CHECKING:
     from drl_cli.cli.terminal import Session
@@ -42,7 +42,8 @@ def doctor(session: Session, quick: bool, as_json: bool, quiet: bool) -> int:
     JSON: {"ok", "findings": [{"what", "state": ok | note | warn | fail, "text", "mend": a command or null}]}.
     """
     say = (lambda _: None) if quiet or as_json else (lambda name: terminal.say(f"Checking {name}"))
-    found = checks.examine(checks.results_folder(), quick, say)
+    with endings.at_once():
+        found = checks.examine(checks.results_folder(), quick, say)
     is_broken = failed(found)
     output = terminal.Stdout(session)
     if as_json:

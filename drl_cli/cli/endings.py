@@ -6,17 +6,19 @@ Source: the project's failure catalogue; sysexits(3) for 75.
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import os
 import sys
 import tempfile
 import traceback
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any
 
 import click
 
 import drl_cli.cli.terminal as terminal
+from drl_cli import process
 from drl_cli.algorithms import table
 from drl_cli.errors import DrlError, InputError, ResourcesExhausted, nearest
 from drl_cli.extras import load
@@ -41,6 +43,18 @@ INTERRUPTED = (129, 130, 143)
 EXIT_CODES_HELP = "Exit codes:\n" + "".join(f"  {code:>3}  {text}\n" for code, text in EXIT_CODES.items())
 
 EXHAUSTED = {errno.ENOSPC: "disk space", errno.EDQUOT: "disk quota", errno.EMFILE: "files", errno.ENFILE: "files"}
+
+
+@contextlib.contextmanager
+def at_once() -> Iterator[None]:
+    """While this is entered nothing can be lost: a signal ends the process at once, and the probes below it with it."""
+    request = process.StopRequest().install()
+    request.before_exit(lambda *_: terminal.say("Interrupted."))
+    try:
+        with request.starting():
+            yield
+    finally:
+        request.remove()
 
 
 def exit_code_of(call: Callable[[], object], session: Session) -> int:

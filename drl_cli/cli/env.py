@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from drl_cli.checks.findings import failed
-from drl_cli.cli import figures, group, options, shell_words, tables, terminal, values
+from drl_cli.cli import endings, figures, group, options, shell_words, tables, terminal, values
 
 if TYPE_CHECKING:
     from drl_cli.cli.terminal import Session
@@ -85,9 +85,9 @@ def check(
     meant = make.resolve(env_id, trusted=True)
     question = {"env_config": overrides.get("env_config") or {}, "imports": list(imports), **how}
     quietly = quiet or as_json
-    report = env_check.check(
-        meant.id, question, (lambda _: None) if quietly else (lambda stage: terminal.say(f"{meant.id}: {stage}"))
-    )
+    say = (lambda _: None) if quietly else (lambda stage: terminal.say(f"{meant.id}: {stage}"))
+    with endings.at_once():
+        report = env_check.check(meant.id, question, say)
     played = report["random_policy"]
     if played and played["rewards"]:
         played["score"] = reward_statistics.describe(played["rewards"], played["lengths"])

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from drl_cli.cli import group, options, shell_words, tables, terminal
+from drl_cli.cli import endings, group, options, shell_words, tables, terminal
 
 if TYPE_CHECKING:
     from drl_cli.cli.terminal import Session
@@ -64,10 +64,11 @@ def envs(
         found = [{"id": one} for one in ids]
     else:
         found = []
-        for number, one in enumerate(env_catalogue.looked_at(ids, imports), 1):
-            found.append(one)
-            if number % 20 == 0 and len(ids) > 20:
-                terminal.say(f"{number} of {len(ids)} checked")
+        with endings.at_once():
+            for number, one in enumerate(env_catalogue.looked_at(ids, imports), 1):
+                found.append(one)
+                if number % 20 == 0 and len(ids) > 20:
+                    terminal.say(f"{number} of {len(ids)} checked")
     if as_json:
         output.line(json.dumps({"notices": notices, "environments": found}))
         return

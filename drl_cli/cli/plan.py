@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from drl_cli.checks.findings import Finding
-from drl_cli.cli import figures, group, tables, terminal, train_options
+from drl_cli.cli import endings, figures, group, tables, terminal, train_options
 from drl_cli.errors import ResourcesExhausted
 from drl_cli.experiments import tuned_files
 
@@ -45,7 +45,8 @@ def show(
 
     output = terminal.Stdout(session)
     say = (lambda _: None) if quiet or as_json else (lambda text: terminal.say(f"{spec.run} on {spec.env}: {text}"))
-    plan = run_plan.plan(spec, progress=say, trials=trials)
+    with endings.at_once():
+        plan = run_plan.plan(spec, progress=say, trials=trials)
     plan["changed"] = changed(spec.config)
     tuned = tuned_files.measured(spec)
     plan["measured"] = tuned and {"name": tuned.name, "median_s": tuned.median_s, "took": tuned.took}

@@ -6,7 +6,8 @@ call it with their fragments. Without callbacks there is no CallbackEpisodes, an
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
@@ -24,7 +25,7 @@ EpisodeMetrics: TypeAlias = "tuple[dict[str, float], dict[str, list[float]]]"
 
 
 OWN_HISTS = ("episode_reward", "episode_lengths")  # names in hist_stats that are taken
-FIXED = ("terminated", "truncated", "cut", "length")  # columns that say how a fragment hangs together
+FIXED = ("terminated", "truncated", "cut", "length", "steps")  # columns that say how a fragment hangs together
 
 
 class CallbackEpisode:
@@ -65,8 +66,15 @@ class CallbackEpisode:
 class CallbackEpisodes:
     """Calls the hooks of one object of callbacks for the episodes of one batch of environments."""
 
-    def __init__(self, hooks: Hooks, worker_index: int = 0, in_evaluation: bool = False) -> None:
-        """``hooks``: a ``callbacks.Hooks``."""
+    def __init__(
+        self,
+        hooks: Hooks,
+        worker_index: int = 0,
+        in_evaluation: bool = False,
+        named: Mapping[str, Any] = MappingProxyType({}),
+    ) -> None:
+        """``hooks``: a ``callbacks.Hooks``; ``named``: what hooks of steps get beside the steps."""
+        self._named = named
         self.hooks, self.worker_index, self.in_evaluation = hooks, worker_index, in_evaluation
         self.is_replaying = False
         self._running = {}  # environment's index -> CallbackEpisode
@@ -76,8 +84,16 @@ class CallbackEpisodes:
 
     def began(self, index: int, env: gymnasium.Env, look: Callable[[], np.ndarray]) -> None:
         """An episode has begun in ``env``; ``look()`` returns its newest observation."""
-        self._running[index] = episode = CallbackEpisode(self, index, env, look)
+        self.start(index, CallbackEpisode(self, index, env, look))
+
+    def start(self, index: int, episode: Any) -> None:
+        """Begin ``episode`` in environment ``index``: a CallbackEpisode, or one of several agents."""
+        self._running[index] = episode
         self.hooks.call("on_episode_start", episode=episode)
+
+    def running(self, index: int) -> Any:
+        """Return the running episode of environment ``index``."""
+        return self._running[index]
 
     def stepped(self, index: int, action: Any, reward: float, info: dict[str, Any]) -> None:
         """Environment ``index`` has taken a step that counts."""
@@ -124,37 +140,18 @@ class CallbackEpisodes:
     def postprocess(self, columns: dict[str, np.ndarray], gamma: float) -> None:
         """Call ``on_postprocess`` for every part of an episode in the fragment ``columns`` (``experience.columns``)."""
         rows, self._rows = self._rows, {}
-        if not self._keeps_rows:
-            return
-        what = f"callbacks {self.hooks.name!r}: on_postprocess"
-        for env, start, stop, last_obs in parts(columns):
-            views = _steps(columns, env, start, stop)
-            given = dict(views) | {"next_obs": np.concatenate([columns["obs"][start + 1 : stop, env], last_obs[None]])}
-            episode = rows[env][start] if env in rows else None
-            self.hooks.call("on_postprocess", episode=episode, steps=given, gamma=gamma)
-            del given["next_obs"]
-            _write_back(given, views, what)
-        if not np.isfinite(columns["reward"]).all():
-            raise PluginFailed(f"{what} left a reward that is not finite.")
+        if self._keeps_rows:
+            postprocess(
+                self.hooks,
+                columns,
+                gamma,
+                lambda env, step: {"episode": rows[env][step] if env in rows else None, **self._named},
+            )
 
     def sampled(self, columns: dict[str, np.ndarray]) -> None:
         """Call ``on_sample_end`` with the finished fragment."""
-        if not self.hooks.has("on_sample_end"):
-            return
-        before = {name: (array.shape, array.dtype) for name, array in columns.items()}
-        fixed = [columns[name] for name in FIXED if name in columns]
-        _set_writeable(fixed, False)
-        self.hooks.call("on_sample_end", samples=columns, worker_index=self.worker_index)
-        _set_writeable(fixed, True)
-        after = {
-            name: (getattr(array, "shape", None), getattr(array, "dtype", None)) for name, array in columns.items()
-        }
-        if after != before:
-            changed = sorted(name for name in {*before, *after} if before.get(name) != after.get(name))
-            raise PluginFailed(
-                f"callbacks {self.hooks.name!r}: on_sample_end left {', '.join(changed)} with another shape or "
-                f"dtype, or removed it. Modify columns in place: samples[name][...] = …"
-            )
+        policy = {name: value for name, value in self._named.items() if name == "policy_id"}
+        sampled(self.hooks, columns, worker_index=self.worker_index, **policy)
 
     # -- going on exactly ---------------------------------------------------------------------------------------
 
@@ -168,12 +165,49 @@ class CallbackEpisodes:
         self.hooks.load(state)
 
 
+def postprocess(
+    hooks: Hooks, columns: dict[str, np.ndarray], gamma: float, arguments: Callable[[int, int], Mapping[str, Any]]
+) -> None:
+    """Call ``on_postprocess`` for every part of an episode in the fragment ``columns``.
+
+    ``arguments(stream, first step)``: what the hook gets beside the steps and ``gamma``. Raises PluginFailed.
+    """
+    what = f"callbacks {hooks.name!r}: on_postprocess"
+    for stream, start, stop, last_obs in parts(columns):
+        views = _steps(columns, stream, start, stop)
+        given = dict(views) | {"next_obs": np.concatenate([columns["obs"][start + 1 : stop, stream], last_obs[None]])}
+        hooks.call("on_postprocess", steps=given, gamma=gamma, **arguments(stream, start))
+        del given["next_obs"]
+        _write_back(given, views, what)
+    if not np.isfinite(columns["reward"]).all():
+        raise PluginFailed(f"{what} left a reward that is not finite.")
+
+
+def sampled(hooks: Hooks, columns: dict[str, np.ndarray], **arguments: Any) -> None:
+    """Call ``on_sample_end`` with the finished fragment ``columns``, and ``arguments``. Raises PluginFailed."""
+    if not hooks.has("on_sample_end"):
+        return
+    before = {name: (array.shape, array.dtype) for name, array in columns.items()}
+    fixed = [columns[name] for name in FIXED if name in columns]
+    _set_writeable(fixed, False)
+    hooks.call("on_sample_end", samples=columns, **arguments)
+    _set_writeable(fixed, True)
+    after = {name: (getattr(array, "shape", None), getattr(array, "dtype", None)) for name, array in columns.items()}
+    if after != before:
+        changed = sorted(name for name in {*before, *after} if before.get(name) != after.get(name))
+        raise PluginFailed(
+            f"callbacks {hooks.name!r}: on_sample_end left {', '.join(changed)} with another shape or "
+            f"dtype, or removed it. Modify columns in place: samples[name][...] = …"
+        )
+
+
 def parts(columns: dict[str, np.ndarray]) -> Iterator[tuple[int, int, int, np.ndarray]]:
-    """Yield (env, first step, step after the last, observation after it) of each part of an episode in a fragment."""
+    """Yield (stream, first step, step after the last, observation after it) of each part of an episode in a fragment."""
     ended = columns["terminated"] | columns["truncated"]
     order = {(int(step), int(env)): row for row, (step, env) in enumerate(np.argwhere(ended))}
+    lengths = columns.get("length", columns.get("steps"))
     for env in range(ended.shape[1]):
-        total, start = int(columns["length"][env]) if "length" in columns else len(ended), 0
+        total, start = len(ended) if lengths is None else int(lengths[env]), 0
         for stop in [*(np.flatnonzero(ended[:total, env]) + 1).tolist(), total]:
             if stop > start:
                 row = order.get((stop - 1, env))

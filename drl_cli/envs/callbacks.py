@@ -30,7 +30,8 @@ class Callbacks:
     def on_episode_start(self, *, episode: Any, **more: Any) -> None:
         """An episode has begun: ``episode.env`` has been reset, nothing has been done yet.
 
-        ``episode``: a ``callback_episodes.CallbackEpisode``, the same object in all hooks of an episode;
+        ``episode``: a ``callback_episodes.CallbackEpisode``, with several agents a
+        ``multi_agent.agents_callbacks.AgentsCallbackEpisode``; the same object in all hooks of an episode;
         ``episode.in_evaluation`` says whether the tester plays it. A life that is lost is no end: lives that training takes
         for episodes are one here.
         """
@@ -49,7 +50,8 @@ class Callbacks:
 
         ``steps``: {column of ``experience.columns``: array [L, …]}: ``obs``, ``action``, ``reward``, what else the
         algorithm keeps, and ``next_obs`` [L, …], a copy. ``terminated`` and ``truncated`` cannot be written to.
-        ``gamma``: the discount.
+        ``gamma``: the discount. With several agents these are steps of one of them, and the hook also gets ``agent_id`` and
+        ``policy_id``, strings.
         ``episode`` is None where steps are read from files.
 
         It runs once for each step, in the worker, after ``clip_rewards`` and before ``reward_scaling``, first priorities,
@@ -60,7 +62,7 @@ class Callbacks:
 
     def on_sample_end(self, *, samples: dict[str, np.ndarray], worker_index: int, **more: Any) -> None:
         """A fragment is about to be sent: ``samples`` {column of ``experience.columns``: array [T, N, …]}, to be
-        changed in place."""
+        changed in place. With several agents it is one policy's, and the hook also gets ``policy_id``."""
 
     def on_train_result(self, *, result: dict[str, Any], **more: Any) -> None:
         """An iteration is over. In the driver, and nowhere else.

@@ -156,7 +156,8 @@ class EnvSetup(_Named, total=False):
     plan, or None. ``imports``: modules that register environments; ``plugins``: as of ``plugins.registered``.
     ``fresh_envs``: whether every episode has a new object; ``remote``: whether each environment has a process of its own
     where there are several. ``videos``: the folder for videos of training episodes. ``spaces``: for workers that read files.
-    ``agents``: of an environment with several agents.
+    ``agents``: of an environment with several agents. ``policies``: of a reader there, the policy whose steps it reads, then
+    the others.
     """
 
     preprocessing: Preprocessing | None
@@ -167,6 +168,7 @@ class EnvSetup(_Named, total=False):
     videos: str | None
     spaces: EnvSpec
     agents: AgentsSetup
+    policies: Sequence[str]
 
 
 def agents_of(setup: EnvSetup) -> AgentsSetup:

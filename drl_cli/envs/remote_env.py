@@ -1,8 +1,9 @@
 """An environment in a process of its own, for ``remote_worker_envs``: the side of the worker.
 
-Used by ``envs.env_batch``. ``begin`` sends an action, so that all environments of a worker compute at once; ``step`` then
-waits for the answer. What comes back is what the environment would have returned here, to the bit, and what it raises is raised
-here under its own name; a process that dies costs the running episode. The other side is ``remote_env_process``.
+Used by ``envs.env_batch``, and by ``envs.multi_agent.remote_agents`` for several agents. ``begin`` sends an action, so that
+all environments of a worker compute at once; ``step`` then waits for the answer. What comes back is what the environment would
+have returned here, to the bit, and what it raises is raised here under its own name; a process that dies costs the running
+episode. The other side is ``remote_env_process``.
 
 A message is a letter and bytes, over a socket that only these two hold; nothing is pickled. Arrays go as dtype, shape, bytes.
 """
@@ -32,17 +33,15 @@ if TYPE_CHECKING:
 PATIENCE_S = 5.0  # of an end in good order
 
 
-class RemoteEnv:
-    """``reset``, ``step`` and ``close`` of an environment elsewhere, and what is known of it.
+class RemoteProcess:
+    """A process that holds an environment: messages go there, answers come back. ``remote_env_process`` is the other side.
 
-    setup: as EnvSetup. spaces: its observation and action space. goes_on: whether the
-    episode that has just ended was a life of a game that goes on. is_new: whether it has not been reset yet.
+    is_new: whether the environment has not been reset yet.
     """
 
-    def __init__(self, setup: EnvSetup, spaces: tuple[gymnasium.Space, gymnasium.Space]) -> None:
-        self.observation_space, self.action_space = spaces
-        self.goes_on = False
-        self._setup, self._begun, self._is_made = setup, False, False
+    def __init__(self, setup: EnvSetup) -> None:
+        """Start the process, and begin to make the environment of ``setup``, without waiting for it."""
+        self._setup, self._is_made = setup, False
         ours, theirs = socket.socketpair()
         # The process finds what this one finds: modules of the current folder too.
         environ = {**os.environ, "PYTHONPATH": os.pathsep.join(path for path in sys.path if path)}
@@ -60,38 +59,25 @@ class RemoteEnv:
     def renew(self) -> None:
         """Begin to make the environment anew, without waiting for it."""
         asked = {name: self._setup.get(name) for name in ("id", "env_config", "preprocessing", "imports")}
-        self._is_made = False
-        self.is_new, self.goes_on = True, False
-        self._send(b"M" + json.dumps(asked).encode("utf-8"))
+        if "agents" in self._setup:
+            asked["agents"] = {name: self._setup["agents"][name] for name in ("kind", "count")}
+        self._is_made, self.is_new = False, True
+        self.send(b"M" + json.dumps(asked).encode("utf-8"))
 
     def is_alive(self) -> bool:
-        """Whether its process is there."""
+        """Whether it is there."""
         return self._process.poll() is None
 
-    def reset(self, seed: int | None = None) -> tuple[np.ndarray, dict[str, Any]]:
-        """Begin an episode; returns (observation, {})."""
+    def reset(self, seed: int | None) -> bytes:
+        """Reset the environment; returns the answer. Raises what it raises."""
         self.await_made()
         self.is_new = False
-        self._send(b"R" + json.dumps(seed).encode("ascii"))
-        return unpack(self._answer()), {}
-
-    def begin(self, action: np.ndarray) -> None:
-        """Send an action; the answer is that of the next ``step``."""
-        self._send(b"S" + pack(np.asarray(action)))
-        self._begun = True
-
-    def step(self, action: np.ndarray) -> tuple[np.ndarray, float, bool, bool, dict[str, Any]]:
-        """Return (observation, reward, terminated, truncated, {}) of ``action``, or of the one that was begun."""
-        if not self._begun:
-            self.begin(action)
-        self._begun = False
-        answer = self._answer()
-        reward, terminated, truncated, self.goes_on = STEPPED.unpack_from(answer)
-        return unpack(answer[STEPPED.size :]), reward, terminated, truncated, {}
+        self.send(b"R" + json.dumps(seed).encode("ascii"))
+        return self.answer()
 
     def close(self) -> None:
         """End the environment and its process."""
-        self._send(b"C")
+        self.send(b"C")
         try:
             self._process.wait(PATIENCE_S)
         except subprocess.TimeoutExpired:
@@ -103,16 +89,18 @@ class RemoteEnv:
         """Wait until the environment is made. Raises what making it raised."""
         if not self._is_made:
             self.is_new = False  # where it cannot be made, it is to be made again
-            self._answer()
+            self.answer()
             self._is_made = self.is_new = True
 
-    def _send(self, message: bytes) -> None:
+    def send(self, message: bytes) -> None:
+        """Send a message; the next ``answer`` is the one to it."""
         try:
             self._line.send_bytes(message)
         except OSError:
-            return  # it has died: the next ``_answer`` raises
+            return  # it has died: the next ``answer`` raises
 
-    def _answer(self) -> bytes:
+    def answer(self) -> bytes:
+        """Wait for an answer. Raises what the environment raised, EnvError where the process has died."""
         try:
             answer = self._line.recv_bytes()
         except (EOFError, OSError):
@@ -128,6 +116,52 @@ class RemoteEnv:
         except subprocess.TimeoutExpired:
             return ""
         return f" by signal {-code}" if code < 0 else f" with code {code}"
+
+
+class RemoteEnv:
+    """``reset``, ``step`` and ``close`` of an environment elsewhere, and what is known of it.
+
+    setup: as EnvSetup. spaces: its observation and action space. goes_on: whether the
+    episode that has just ended was a life of a game that goes on. is_new: whether it has not been reset yet.
+    """
+
+    def __init__(self, setup: EnvSetup, spaces: tuple[gymnasium.Space, gymnasium.Space]) -> None:
+        self.observation_space, self.action_space = spaces
+        self.goes_on, self._begun = False, False
+        self._process = RemoteProcess(setup)
+        self.is_alive, self.await_made, self.close = (
+            self._process.is_alive,
+            self._process.await_made,
+            self._process.close,
+        )
+
+    @property
+    def is_new(self) -> bool:
+        """Whether it has not been reset yet."""
+        return self._process.is_new
+
+    def renew(self) -> None:
+        """Begin to make the environment anew, without waiting for it."""
+        self.goes_on = False
+        self._process.renew()
+
+    def reset(self, seed: int | None = None) -> tuple[np.ndarray, dict[str, Any]]:
+        """Begin an episode; returns (observation, {})."""
+        return unpack(self._process.reset(seed)), {}
+
+    def begin(self, action: np.ndarray) -> None:
+        """Send an action; the answer is that of the next ``step``."""
+        self._process.send(b"S" + pack(np.asarray(action)))
+        self._begun = True
+
+    def step(self, action: np.ndarray) -> tuple[np.ndarray, float, bool, bool, dict[str, Any]]:
+        """Return (observation, reward, terminated, truncated, {}) of ``action``, or of the one that was begun."""
+        if not self._begun:
+            self.begin(action)
+        self._begun = False
+        answer = self._process.answer()
+        reward, terminated, truncated, self.goes_on = STEPPED.unpack_from(answer)
+        return unpack(answer[STEPPED.size :]), reward, terminated, truncated, {}
 
 
 def misfits(config: CommonKeys) -> list[str]:

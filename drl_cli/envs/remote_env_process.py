@@ -11,6 +11,7 @@ import math
 import signal
 import struct
 import sys
+from collections.abc import Mapping
 from multiprocessing.connection import Connection
 from typing import Any
 
@@ -18,6 +19,8 @@ import numpy as np
 
 from drl_cli.envs import make, preprocessors
 from drl_cli.envs.env_smoke_test import close
+from drl_cli.envs.multi_agent import open_envs
+from drl_cli.envs.multi_agent.multi_agent_env import MultiAgentEnv
 from drl_cli.envs.steps import as_action, as_number
 from drl_cli.errors import place_of
 
@@ -38,11 +41,28 @@ def unpack(data: bytes) -> np.ndarray:
     return np.frombuffer(body, np.dtype(kind), math.prod(sizes)).reshape(sizes).copy()
 
 
+def pack_by_agent(arrays: Mapping[str, np.ndarray], facts: Mapping[str, Any]) -> bytes:
+    """Return arrays by agent as bytes, with the plain ``facts`` beside them."""
+    bodies = [pack(np.asarray(array)) for array in arrays.values()]
+    header = {"sizes": dict(zip(arrays, map(len, bodies), strict=True)), "facts": facts}
+    return json.dumps(header).encode("ascii") + b"\n" + b"".join(bodies)
+
+
+def unpack_by_agent(data: bytes) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
+    """Return the arrays by agent and the facts of ``pack_by_agent``."""
+    first, _, rest = bytes(data).partition(b"\n")
+    header, arrays, start = json.loads(first), {}, 0
+    for agent, size in header["sizes"].items():
+        arrays[agent] = unpack(rest[start : start + size])
+        start += size
+    return arrays, header["facts"]
+
+
 class Host:
     """The environment and the answers to messages about it."""
 
     def __init__(self) -> None:
-        self._env: Any = None  # a gymnasium.Env, once the first message has asked for it
+        self._env: Any = None  # a gymnasium.Env or a MultiAgentEnv, once the first message has asked for it
 
     def answer(self, message: bytes) -> bytes:
         """Return the answer to a message, or raise what the environment raises."""
@@ -50,6 +70,8 @@ class Host:
         if kind == b"M":
             self._make(json.loads(rest))
             return b""
+        if isinstance(self._env, MultiAgentEnv):
+            return self._of_agents(self._env, kind, rest)
         if kind == b"R":
             seed = json.loads(rest)
             return pack(np.asarray(self._env.reset(seed=seed)[0] if seed is not None else self._env.reset()[0]))
@@ -57,9 +79,20 @@ class Host:
         goes_on = bool(terminated or truncated) and preprocessors.goes_on(self._env)
         return STEPPED.pack(as_number(reward), bool(terminated), bool(truncated), goes_on) + pack(np.asarray(obs))
 
+    @staticmethod
+    def _of_agents(env: MultiAgentEnv, kind: bytes, rest: bytes) -> bytes:
+        step = env.reset(json.loads(rest)) if kind == b"R" else env.step(unpack_by_agent(rest)[0])
+        facts = {"rewards": dict(step.rewards), "is_over": step.is_over, "notes": list(env.notes)}
+        facts |= {"terminated": sorted(step.terminated), "truncated": sorted(step.truncated)}
+        env.notes.clear()
+        return pack_by_agent(step.obs, facts)
+
     def _make(self, asked: dict[str, Any]) -> None:
         self.close()
         make.make_ready({"imports": asked["imports"] or ()})
+        if "agents" in asked:
+            self._env = open_envs.open_setup(asked)
+            return
         self._env = make.make(asked["id"], asked["env_config"], None, asked["preprocessing"])
 
     def close(self) -> None:

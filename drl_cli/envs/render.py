@@ -11,16 +11,15 @@ import os
 import sys
 from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING
-
-from drl_cli.envs.make import make as make_env
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     import gymnasium
 
     from drl_cli.config.sections.common import CommonKeys
     from drl_cli.config.sections.rollout import RolloutKeys
-    from drl_cli.envs.env_spec import EnvSetup, Preprocessing
+    from drl_cli.envs.env_spec import EnvSetup
+    from drl_cli.envs.multi_agent.multi_agent_env import MultiAgentEnv
     from drl_cli.envs.video import Video
 
 CUBES_BELOW = 1000
@@ -32,10 +31,10 @@ class Viewer:
 
     render_mode = None
 
-    def began(self, env: gymnasium.Env, number: int, notes: list[str]) -> None:
+    def began(self, env: gymnasium.Env | MultiAgentEnv, number: int, notes: list[str]) -> None:
         """Episode ``number`` has begun in ``env``; strings about what goes wrong are appended to ``notes``."""
 
-    def stepped(self, env: gymnasium.Env, notes: list[str]) -> None:
+    def stepped(self, env: gymnasium.Env | MultiAgentEnv, notes: list[str]) -> None:
         """``env`` has taken a step."""
 
     def ended(self, notes: list[str]) -> None:
@@ -62,7 +61,7 @@ class EpisodeVideos(Viewer):
         self._film: Video | None = None
         self._given_up = False
 
-    def began(self, env: gymnasium.Env, number: int, notes: list[str]) -> None:
+    def began(self, env: gymnasium.Env | MultiAgentEnv, number: int, notes: list[str]) -> None:
         """See ``Viewer``."""
         if self._given_up or not is_filmed(number):
             return
@@ -77,7 +76,7 @@ class EpisodeVideos(Viewer):
 
         self._guarded(begin, notes)
 
-    def stepped(self, env: gymnasium.Env, notes: list[str]) -> None:
+    def stepped(self, env: gymnasium.Env | MultiAgentEnv, notes: list[str]) -> None:
         """See ``Viewer``."""
         film = self._film
         if film is not None:
@@ -121,8 +120,11 @@ def is_filmed(number: int) -> bool:
     return round(number ** (1 / 3)) ** 3 == number if number < CUBES_BELOW else number % CUBES_BELOW == 0
 
 
-def misfits(config: CommonKeys, env_id: str, preprocessing: Preprocessing | None = None) -> list[str]:
-    """Return one line for each wish to see the training that cannot be met here; makes the environment if there is one."""
+def misfits(config: CommonKeys, env_id: str, open_env: Callable[[], Any]) -> list[str]:
+    """Return one line for each wish to see the training that cannot be met here.
+
+    ``open_env``: makes the environment, with one agent or several; called if there is such a wish.
+    """
     from drl_cli.config.sections.rollout import RolloutKeys  # playing a checkpoint needs this file and no schema
 
     if not isinstance(config, RolloutKeys):
@@ -131,7 +133,7 @@ def misfits(config: CommonKeys, env_id: str, preprocessing: Preprocessing | None
     wishes = [(name, mode) for name, mode, is_set in keys if is_set]
     if not wishes:
         return []
-    env = make_env(env_id, config.env_config, preprocessing=preprocessing)
+    env = open_env()
     modes = tuple((env.metadata or {}).get("render_modes") or ())
     env.close()
     has = ", ".join(modes) or "nothing"

@@ -20,6 +20,8 @@ from drl_cli.errors import EnvError, InputError, ResourcesExhausted, RunFailed, 
 if TYPE_CHECKING:
     import gymnasium
 
+    from drl_cli.envs.multi_agent.multi_agent_env import MultiAgentEnv
+
 _MUJOCO = (
     " MuJoCo draws without a display through OSMesa (on Debian and Ubuntu: apt install libosmesa6 libgl1) or, with a GPU, EGL"
     " (libegl1); MUJOCO_GL=osmesa or MUJOCO_GL=egl chooses."
@@ -39,7 +41,7 @@ def video_folder(path: Path | str) -> Path:
     return folder
 
 
-def frame_of(env: gymnasium.Env) -> np.ndarray:
+def frame_of(env: gymnasium.Env | MultiAgentEnv) -> np.ndarray:
     """Return the picture that ``env`` draws of its state, uint8 [H, W, 3]. Raises EnvError where its renderer fails."""
     try:
         frame: Any = env.render()

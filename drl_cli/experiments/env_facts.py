@@ -50,6 +50,13 @@ def found(row: Algorithm, config: CommonKeys, env_id: str) -> Found:
     return _of_several(row, config, env_id, kind)
 
 
+def opened(facts: Mapping[str, Any]) -> Any:
+    """Return a new environment with these facts: a gymnasium.Env, with several agents a MultiAgentEnv. Raises EnvError."""
+    if "agents" in facts:
+        return open_envs.open_setup(facts)
+    return make.make(facts["id"], facts["env_config"], preprocessing=facts["preprocessing"])
+
+
 def _kind(config: CommonKeys, env_id: str) -> str | None:
     """Return the kind of an environment with several agents, see ``open_envs.KINDS``; None for one agent."""
     section = config.multiagent
@@ -91,7 +98,9 @@ def _of_team(row: Algorithm, config: CommonKeys, env_id: str, kind: str) -> Foun
         if config.multiagent.copies is not None or config.multiagent.mode is not None:
             raise ConfigError(f"multiagent.{name}: {row.name} trains a team, and such agents {why}. Leave it out.")
     module, _, bare = env_id.rpartition(":")
-    inside = {"env": bare, "env_config": config.env_config}
+    inside: dict[str, Any] = {"env": bare, "env_config": config.env_config}
+    if config.multiagent.observation_fn is not None:
+        inside["observation_fn"] = config.multiagent.observation_fn
     one = _of_one(row, config.model_copy(update={"env_config": inside}), TEAM_ID)
     text = f"{row.name} trains a team: {env_id} runs as {TEAM_ID} with env_config.env {bare}, all of its agents seen as one."
     return one._replace(imports=[module] if module else [], notices=[text])

@@ -6,6 +6,7 @@ User: ``experiments.spec``.
 from collections.abc import Mapping
 from typing import Any
 
+from drl_cli.actors.agents_reader import policy_setup
 from drl_cli.actors.experience_reader import layout
 from drl_cli.algorithms.row import Algorithm
 from drl_cli.config.origins import Where
@@ -57,9 +58,14 @@ def check_files(config: CommonKeys, env: Mapping[str, Any]) -> None:
     ``env``: the facts of the environment, as in ``ExperimentSpec``.
     """
     spaces = env["spaces"] | {"frames": frames_of(env["preprocessing"])}
+    setups: list[Any] = [{**env, "spaces": spaces}]
+    if "agents" in env:
+        trained = [name for name, own in env["agents"]["policies"].items() if own["is_trained"]]
+        setups = [policy_setup(setups[0], name) for name in trained]
     for stream in streams(config):
         if stream.paths and isinstance(config, BufferedKeys):
-            read.check(stream.paths, layout(config, {**env, "spaces": spaces}))
+            for setup in setups:
+                read.check(stream.paths, layout(config, setup))
 
 
 def check_estimates(row: Algorithm, config: CommonKeys, env: Mapping[str, Any]) -> None:

@@ -10,6 +10,7 @@ import dataclasses
 import errno
 import logging
 import signal
+import threading
 import time
 import traceback
 from collections.abc import Callable, Generator
@@ -132,7 +133,7 @@ def stepwise(
         except BaseException:
             one.crashed(journal)
             raise
-        _report(outcome)
+        one.report(outcome)
     return outcome
 
 
@@ -162,6 +163,7 @@ class _Run:
         self._driver: Any = None
         self._keeping: CheckpointPolicy | None = None
         self._outcome_known: Outcome | None = None
+        self._unreported = threading.Semaphore(1)  # taken by the thread that reports how the run ended
 
     def run(self, driver_class: Callable[..., Any], at_start: bool) -> Steps:
         """Build the driver, train to the end, save; yields a Moment each iteration and returns the Outcome."""
@@ -258,12 +260,18 @@ class _Run:
         run's.
         """
         if is_late and self._keeping is not None and self._outcome_known is None:
+            journal.end(self._cut_off(number, is_late))  # the save may not come to its end
             with contextlib.suppress(Exception):
                 self._keeping.saved = self._driver.save_at_hand(self._path)
         outcome = self._outcome_known or self._cut_off(number, is_late)
         journal.end(outcome)
-        _report(outcome)
+        self.report(outcome)
         return outcome.exit_code
+
+    def report(self, outcome: Outcome) -> None:
+        """Report how the run ended, unless this was done before: a process that is being ended has two threads that would."""
+        if self._unreported.acquire(blocking=False):
+            _report(outcome)
 
     def _cut_off(self, number: int, is_late: bool) -> Outcome:
         name, keeping = signal.Signals(number).name, self._keeping
@@ -290,7 +298,7 @@ class _Run:
     def crashed(self, journal: Journal) -> None:
         """Log the traceback of a bug and record that the run is over."""
         journal.log(logging.ERROR, traceback.format_exc())
-        _report(self._outcome("failed", f"internal error. {self._advice()}", 1))
+        self.report(self._outcome("failed", f"internal error. {self._advice()}", 1))
 
     def _advice(self, last: Path | None = None) -> str:
         """Return the last good checkpoint (None: looked for) and the command that continues from it."""

@@ -184,8 +184,7 @@ def _fitting_setup(row: Algorithm, config: CommonKeys, facts: Mapping[str, Any])
     for name, (own, seen) in policies.items():
         misfits = exploration_settings.misfits(own, seen["action"]["kind"]) + filter_misfits(own, seen["obs"]["shape"])
         found += [f"policy {name}: {line}" if name else line for line in misfits]
-    if agents is None:
-        found += [*remote_env.misfits(config), *render.misfits(config, facts["id"], facts["preprocessing"])]
+    found += [*remote_env.misfits(config), *render.misfits(config, facts["id"], lambda: env_facts.opened(facts))]
     refuse(found, "the command")
     setup = assembly.setup_of(row, config, facts)
     for spec in setup.specs.values():

@@ -58,6 +58,7 @@ class Journal:
         self._folder, self._clock = folder, clock
         self._written = -math.inf  # when status.json was last written
         self._status = {"state": "running", "pid": os.getpid(), "host": socket.gethostname(), "started": now()}
+        self._is_over = False
         self._status.update(training_iteration=None, timesteps_total=None, checkpoint=None)
         self.handler = _log_handler(folder.path / "drl.log", log_format)
         self._events = _open_lines(folder.path / "events.jsonl")
@@ -72,7 +73,11 @@ class Journal:
             self._events.close()
 
     def end(self, outcome: EndOfRun) -> None:
-        """Write how the run ended into status.json without an event: a handler of events may be what blocks."""
+        """Write how the run ended into status.json without an event: a handler of events may be what blocks.
+
+        Nothing but another ``end`` writes it from there on: a process that is about to exit must not leave half a file.
+        """
+        self._is_over = True
         self._status.update(state=outcome.state, exit_code=outcome.exit_code, text=outcome.text)
         self._write_status()
 
@@ -86,7 +91,8 @@ class Journal:
             self.log(*log_line(kind, fields))
         if kind not in UNRECORDED and self._events is not None:
             _write_line(self._events, {"time": now(), "kind": kind, **plain(fields)})
-        self._follow(kind, fields)
+        if not self._is_over:
+            self._follow(kind, fields)
 
     def _follow(self, kind: str, fields: Mapping[str, Any]) -> None:
         if kind == "result":

@@ -168,7 +168,7 @@ def make_parts(setup: RunSetup, cluster: Cluster, output: Path | str | None = No
         pinned | {"num_gpus": gpus(config)},
     )
     remote_workers = config.num_workers > 0
-    worker = _worker_of(row, config) if setup.policies is None else loop_kinds.AGENTS_WORKER
+    worker = _worker_of(row, config, is_several=setup.policies is not None)
     make = WorkerMaker(worker, setup, cluster, server, output)
     most = config.max_sample_requests_in_flight_per_worker if isinstance(config, StreamKeys) else OUTSTANDING
     # A reader may have come to the end of its files: its last fragment decides whether there is another call.
@@ -229,11 +229,13 @@ def _make_replay(setup: RunSetup, cluster: Cluster, options: Mapping[str, Any]) 
     )
 
 
-def _worker_of(row: Algorithm, config: CommonKeys) -> Any:
-    """Return the dotted name of the worker's class: one that samples, reads, or does both."""
+def _worker_of(row: Algorithm, config: CommonKeys, is_several: bool) -> Any:
+    """Return the dotted name of the worker's class: one that samples, reads, or does both; ``is_several``: agents."""
     if not reads(config):
-        return loop_kinds.kind_of(row).worker
-    return loop_kinds.READER if reads_only(config) else loop_kinds.MIXED
+        return loop_kinds.AGENTS_WORKER if is_several else loop_kinds.kind_of(row).worker
+    if not reads_only(config):
+        return loop_kinds.MIXED
+    return loop_kinds.AGENTS_READER if is_several else loop_kinds.READER
 
 
 class WorkerMaker:

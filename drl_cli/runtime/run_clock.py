@@ -13,7 +13,7 @@ from drl_cli.errors import Overdue
 from drl_cli.runtime.loop_kinds import Loop
 
 # From a stop on: for all parts to come to rest, and for the last save, so that all is over within 5 s.
-REST_S, SAVE_S = 2.5, 3.0
+REST_S, SAVE_S = 2.2, 2.6
 
 
 class Since(NamedTuple):

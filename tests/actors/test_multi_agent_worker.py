@@ -2,61 +2,11 @@
 
 import numpy as np
 import pytest
-from agents_at_random import AGENTS, SPACES, AtRandom
+from agent_workers import APART, GAMMA, SHARED, agents_worker, lived_by
+from agents_at_random import AGENTS, AtRandom
 
-from drl_cli.actors.multi_agent_worker import MultiAgentWorker
-from drl_cli.actors.policy_slots import PolicySetup
-from drl_cli.algorithms.dqn import DQN, DQNConfig
-from drl_cli.algorithms.ppo import PPO, PPOConfig
-from drl_cli.envs.multi_agent import open_envs
 from drl_cli.experience.ring_buffer import Ring
 from drl_cli.experience.trajectories import join
-from drl_cli.extras import load
-from drl_cli.runtime.cluster import InlineCluster
-
-GAMMA = 0.9
-SHARED = {"default_policy": AGENTS}
-APART = {"first": ("a",), "others": ("b", "c")}
-
-
-def _setup(kind, policies, **keys):
-    given = {"num_workers": 0, "num_envs_per_worker": 2, "rollout_fragment_length": 8, "gamma": GAMMA, **keys}
-    config = (PPOConfig if kind == "ppo" else DQNConfig)(**given, seed=0)
-    nets = load((PPO if kind == "ppo" else DQN).nets)
-    spec = nets.policy_spec(config, SPACES)
-    return config, {name: PolicySetup(config, spec, agents, True) for name, agents in policies.items()}, nets
-
-
-def _worker(monkeypatch, kind="ppo", policies=SHARED, breaks=0.0, always=False, **keys):
-    made = []
-
-    def open_setup(setup, render_mode=None):
-        made.append(AtRandom(breaks, always))
-        return made[-1]
-
-    monkeypatch.setattr(open_envs, "open_setup", open_setup)
-    config, setups, nets = _setup(kind, policies, **keys)
-    env = {
-        "id": "at-random",
-        "env_config": {},
-        "agents": {
-            "spaces": dict.fromkeys(AGENTS, SPACES),
-            "policies": {name: {"agents": agents} for name, agents in policies.items()},
-            "mapping": {agent: name for name, agents in policies.items() for agent in agents},
-            "mapping_fn": None,
-        },
-    }
-    server = InlineCluster().spawn("server", "drl_cli.actors.parameter_server:ParameterServer", (), "here")
-    weights = {name: nets.initial_weights(config, own.spec, 0) for name, own in setups.items()}
-    acting = {name: {one: own[one] for one in setups[name].spec.weight_names()} for name, own in weights.items()}
-    server.call("push", acting)
-    identity = {"seed": 3, "index": 0, "incarnation": 0, "random_steps": 0, "stream": 0, "streams": 2, "base": 0}
-    return MultiAgentWorker(config, env, setups, identity, server), made
-
-
-def _lived(made, agents):
-    """{number of the first observation: step} of all environments' agents."""
-    return {one["obs"]: one for env in made for one in env.lived if one["agent"] in agents}
 
 
 @pytest.mark.parametrize("policies", [SHARED, APART], ids=["shared", "apart"])
@@ -64,14 +14,14 @@ def _lived(made, agents):
     ("breaks", "always"), [(0.0, False), (0.05, False), (0.0, True)], ids=["late", "broken", "always"]
 )
 def test_what_the_replay_holds_is_what_the_agents_lived_through(monkeypatch, policies, breaks, always):
-    worker, made = _worker(monkeypatch, "dqn", policies, breaks, always)
+    worker, made = agents_worker(monkeypatch, "dqn", policies, breaks, always)
     rings = {name: Ring(10_000, (1,), (), ("float32", "int32")) for name in policies}
     for _ in range(40):
         _, sent = worker.collect()
         for name, columns in sent.policies.items():
             rings[name].add(0, columns)
     for name, agents in policies.items():
-        ring, lived = rings[name], _lived(made, agents)
+        ring, lived = rings[name], lived_by(made, agents)
         rows = np.arange(len(ring))
         reward, discount, last, valid = ring.windows(rows, 1, GAMMA)
         found = {int(ring.obs[row, 0]): row for row in rows[valid]}
@@ -90,9 +40,9 @@ def test_what_the_replay_holds_is_what_the_agents_lived_through(monkeypatch, pol
 
 @pytest.mark.parametrize("always", [False, True], ids=["late", "always"])
 def test_trajectories_bootstrap_and_break_where_each_agent_does(monkeypatch, always):
-    worker, made = _worker(monkeypatch, "ppo", SHARED, 0.02, always)
+    worker, made = agents_worker(monkeypatch, "ppo", SHARED, 0.02, always)
     fragments = [worker.collect()[1].policies["default_policy"] for _ in range(12)]
-    lived = _lived(made, AGENTS)
+    lived = lived_by(made, AGENTS)
     learnt = 0
     for fragment in fragments:
         batch = join([fragment], GAMMA)
@@ -115,7 +65,7 @@ def test_trajectories_bootstrap_and_break_where_each_agent_does(monkeypatch, alw
 
 
 def test_the_token_counts_env_steps_and_scores_each_agent(monkeypatch):
-    worker, made = _worker(monkeypatch, "ppo", APART)
+    worker, made = agents_worker(monkeypatch, "ppo", APART)
     tokens = [worker.collect()[0] for _ in range(30)]
     assert all(token.steps == 16 for token in tokens)
     episodes = [episode for token in tokens for episode in token.agents]
@@ -126,7 +76,7 @@ def test_the_token_counts_env_steps_and_scores_each_agent(monkeypatch):
 
 
 def test_agent_steps_are_counted_where_the_config_says_so(monkeypatch):
-    worker, _ = _worker(monkeypatch, "ppo", SHARED, multiagent={"count_steps_by": "agent_steps"})
+    worker, _ = agents_worker(monkeypatch, "ppo", SHARED, multiagent={"count_steps_by": "agent_steps"})
     for _ in range(5):
         token, sent = worker.collect()
         (columns,) = sent.policies.values()
@@ -135,13 +85,13 @@ def test_agent_steps_are_counted_where_the_config_says_so(monkeypatch):
 
 @pytest.mark.parametrize("kind", ["ppo", "dqn"])
 def test_a_worker_that_goes_on_from_its_state_sends_what_it_would_have_sent(monkeypatch, kind):
-    worker, _ = _worker(monkeypatch, kind, APART)
+    worker, _ = agents_worker(monkeypatch, kind, APART)
     for _ in range(3):
         worker.collect()
     arrays, facts = worker.state()
     AtRandom.numbers = iter(range(10_000, 20_000))
     expected = [worker.collect() for _ in range(2)]
-    other, _ = _worker(monkeypatch, kind, APART)
+    other, _ = agents_worker(monkeypatch, kind, APART)
     AtRandom.numbers = iter(range(100, 10_000))
     other.collect()  # whatever came before counts for nothing
     assert other.load(arrays, facts) == 0
@@ -163,10 +113,45 @@ def test_one_stream_of_a_ladder_is_one_environment_whatever_its_agents():
 
 
 def test_all_rows_act_together_whoever_has_the_turn(monkeypatch):
-    worker, _ = _worker(monkeypatch, "ppo", SHARED)
+    worker, _ = agents_worker(monkeypatch, "ppo", SHARED)
     seen = []
     slots = worker._slots["default_policy"]
     act = slots.policy.act
     monkeypatch.setattr(slots.policy, "act", lambda obs, *rest: (seen.append(len(obs)), act(obs, *rest))[1])
     worker.collect()
     assert set(seen) == {6}  # two environments of three agents
+
+
+def test_complete_episodes_end_with_their_environments_and_every_step_is_learnt_from_once(monkeypatch):
+    worker, made = agents_worker(
+        monkeypatch, "ppo", APART, 0.02, batch_mode="complete_episodes", rollout_fragment_length=5
+    )
+    learnt = {name: [] for name in APART}
+    for _ in range(8):
+        token, sent = worker.collect()
+        assert token.steps >= sum(episode.length for episode in token.agents) > 0
+        for name, columns in sent.policies.items():
+            assert len(columns["reward"]) == max(1, columns["length"].max())
+            ended = columns["terminated"] | columns["truncated"]
+            for stream, steps in enumerate(columns["length"].tolist()):
+                assert steps == 0 or ended[steps - 1, stream]
+                assert not columns["obs"][steps:, stream].any()
+            batch = join([columns], GAMMA)
+            real = batch["mask"] > 0
+            learnt[name] += list(zip(batch["obs"][real][:, 0].tolist(), batch["reward"][real].tolist(), strict=True))
+    for name, agents in APART.items():
+        lived = lived_by(made, agents)
+        assert len(learnt[name]) > 50
+        assert sorted(number for number, _ in learnt[name]) == sorted(lived)
+        assert all(lived[number]["reward"] == pytest.approx(reward, abs=1e-5) for number, reward in learnt[name])
+
+
+def test_agents_are_cut_short_at_a_soft_horizon_and_their_environment_goes_on(monkeypatch):
+    worker, made = agents_worker(monkeypatch, "ppo", SHARED, 0.0, True, horizon=3, soft_horizon=True)
+    token, sent = worker.collect()
+    assert {episode.length for episode in token.agents} <= {1, 2, 3}
+    assert sum(episode.length == 3 for episode in token.agents) >= 2
+    (columns,) = sent.policies.values()
+    resets = sum(env.resets for env in made)
+    assert resets < len(token.agents) + 2
+    assert columns["truncated"].any()

@@ -1,12 +1,14 @@
 """Films of training episodes: which, of what, and that a film which fails ends no run."""
 
+import functools
+
 import gymnasium
 import imageio_ffmpeg
 import numpy as np
 import pytest
 
 from drl_cli.algorithms.sac import SACConfig
-from drl_cli.envs import render
+from drl_cli.envs import make, render
 from drl_cli.envs.env_batch import EnvBatch
 from drl_cli.errors import RunFailed
 
@@ -123,9 +125,10 @@ def test_what_cannot_be_shown_is_told(monkeypatch):
     for name in ("DISPLAY", "WAYLAND_DISPLAY"):
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setattr("sys.platform", "linux")
-    assert render.misfits(config(), "Drawn-v0") == []
-    assert render.misfits(config(record_env=True), "Drawn-v0") == []
-    assert render.misfits(config(render_env=True), "Drawn-v0") == [
+    drawn = functools.partial(make.make, "Drawn-v0", {})
+    assert render.misfits(config(), "Drawn-v0", drawn) == []
+    assert render.misfits(config(record_env=True), "Drawn-v0", drawn) == []
+    assert render.misfits(config(render_env=True), "Drawn-v0", drawn) == [
         "render_env: Drawn-v0 cannot be rendered as human; it supports: rgb_array. Omit the key.",
         "render_env: no display (neither DISPLAY nor WAYLAND_DISPLAY is set). Use record_env for videos.",
     ]

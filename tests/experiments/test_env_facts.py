@@ -4,7 +4,7 @@ import pytest
 
 from drl_cli import events, plugins
 from drl_cli.algorithms import table
-from drl_cli.envs.multi_agent.agent_functions import register_policy_mapping
+from drl_cli.envs.multi_agent.agent_functions import register_observation_fn, register_policy_mapping
 from drl_cli.errors import DrlError
 from drl_cli.experiments import spec
 
@@ -113,13 +113,16 @@ def test_function_chooses_as_episodes_begin():
             {},
             "multiagent.policy_mapping_fn: No mapping of agents to policies is registered as 'drow'.",
         ),
-        (("output=logdir",), {}, "output: with several agents nothing is recorded"),
-        (("batch_mode=complete_episodes",), {}, "batch_mode: with several agents fragments end where they are full"),
-        (("soft_horizon=true", "horizon=9"), {}, "soft_horizon: with several agents an episode ends at the horizon"),
         (
-            ("record_env=true",),
+            ("callbacks=none such", "remote_worker_envs=true", "num_envs_per_worker=2"),
             {},
-            "record_env: with several agents training is not filmed. Film the learnt policies: ",
+            "callbacks: No class of callbacks is registered",
+        ),
+        (("input=nowhere",), {"run": "DQN"}, "input: nowhere"),
+        (
+            ("remote_worker_envs=true", "num_envs_per_worker=2", "record_env=true"),
+            {},
+            "record_env: with remote_worker_envs the environments cannot be rendered.",
         ),
         (
             ("multiagent.policies={a: {use_sde: true}}",),
@@ -160,6 +163,23 @@ def test_team_row_runs_as_one_agent_that_is_all_of_them(notices):
 
 def test_row_of_one_agent_takes_a_team_that_is_named():
     assert made("env_config={env: drl/TwoStepGame-v1}", env="drl/Team-v1").env_facts["spaces"]["team"]
+
+
+def test_state_of_a_team_is_that_of_the_observation_function_where_the_algorithm_sees_one():
+    register_observation_fn("sizes", lambda observations: [float(len(observations)), 1.0, 2.0])
+    words = ("multiagent.observation_fn=sizes",)
+    try:
+        one = made(*words, run="QMIX", env="drl/TwoStepGame-v1")
+        refused = message(*words, run="VDN", env="drl/TwoStepGame-v1")
+        unused = message(*words)
+    finally:
+        plugins.OBSERVATION_FNS._things = {}
+    assert one.config.env_config["observation_fn"] == "sizes"
+    assert one.env_facts["spaces"]["team"]["state"][1] == 3
+    assert (
+        "multiagent.observation_fn: VDN learns without a state. Those that see what it returns: QMIX, MAPPO" in refused
+    )
+    assert "multiagent.observation_fn: with several agents each policy sees what its agents see" in unused
 
 
 def test_team_row_refuses_policies_and_steps_of_agents():

@@ -260,6 +260,29 @@ def test_run_whose_process_is_ended_at_once_is_interrupted_and_says_what_was_not
     assert told["final"].endswith("checkpoint_000002")
 
 
+def test_run_that_ends_while_its_process_is_ended_is_reported_once_and_leaves_no_half_record(tmp_path, heard):
+    request, made = EndsProcesses(), trainer({3: {"do": lambda: request.act(2, False)}})
+    outcome = drive(Spec(tmp_path), made, request)
+    assert [told["text"].split(":")[0] for told in fields(heard, "finished")] == ["ended at once by SIGINT"]
+    assert status(outcome)["state"] == "interrupted"
+
+
+def test_run_whose_last_save_never_ends_is_recorded_as_interrupted_before_it(tmp_path):
+    request, recorded = EndsProcesses(), []
+
+    def seen_by_the_disk(folder):
+        recorded.append(json.loads((folder / "status.json").read_text())["state"])
+        raise OSError("the process ends here")
+
+    def ends_late():
+        made.made[0].save_at_hand = seen_by_the_disk
+        request.act(15, True)
+
+    made = trainer({2: {"do": ends_late}})
+    drive(Spec(tmp_path), made, request)
+    assert recorded == ["interrupted"]
+
+
 def test_signal_before_training_saves_nothing(tmp_path):
     request = StopRequest()
     request.exit_code = 130

@@ -22,7 +22,9 @@ def test_r2d2_balances_a_pole_without_seeing_velocities():
     spaces = make.check(ENV_ID, {}, table.find("R2D2"))
     assert spaces["obs"]["shape"] == [2]
     env = {"id": ENV_ID, "asked": ENV_ID, "env_config": {}, "spaces": spaces, "imports": ()}
-    trainer = Driver("R2D2", R2D2Config.model_validate({"seed": 0, "training_intensity": 8.0}), env)
+    trainer = Driver(
+        "R2D2", R2D2Config.model_validate({"seed": 0, "training_intensity": 8.0, "evaluation_interval": 1}), env
+    )
     best = 0.0
     try:
         trainer.start()

@@ -1,11 +1,15 @@
 """Runs of several agents with two policies repeat bit for bit, and go on from a checkpoint as if they had not stopped."""
 
+import json
+
 import numpy as np
 import pytest
 from runtime_runs import SINCE_RESTORE, timeless
 
 from drl_cli import checkpoints, events
+from drl_cli.actors.custom_evaluation import register_evaluation
 from drl_cli.algorithms import table
+from drl_cli.envs.callbacks import Callbacks, register_callbacks
 from drl_cli.errors import CheckpointError
 from drl_cli.experiments import env_facts
 from drl_cli.extras import load
@@ -18,7 +22,8 @@ NETS = {"fcnet_hiddens": [16, 16]}
 SHARED = {"seed": 7, "num_workers": 0, "num_envs_per_worker": 2, "xla": False, "evaluation_num_episodes": 2}
 PPO = {
     "train_batch_size": 128,
-    "rollout_fragment_length": 32,
+    "rollout_fragment_length": 16,
+    "horizon": 16,  # most fragments have one shape, and a graph is built for each shape; DQN's episodes end when they do
     "sgd_minibatch_size": 64,
     "num_sgd_iter": 2,
     "model": NETS,
@@ -103,6 +108,113 @@ def test_interrupted_run_of_two_policies_equals_an_undisturbed_one(run, tmp_path
     assert "Resumed bit for bit: a reset of CartPole-v1 with a seed clears all earlier state." in told
     assert results(resumed, 3) == after
     assert_same_state(state_of_run(resumed), state_of_run(whole))
+
+
+class Counting(Callbacks):
+    """Counts what it is called for, and reports that with each episode; shapes the rewards of one policy."""
+
+    def __init__(self):
+        self.steps = 0
+
+    def on_episode_step(self, *, episode, **more):
+        self.steps += 1
+
+    def on_episode_end(self, *, episode, **more):
+        episode.custom_metrics["agents"] = len(episode.agent_rewards)
+        if not episode.in_evaluation:  # whose object's state is not in checkpoints
+            episode.custom_metrics["steps"] = self.steps
+
+    def on_postprocess(self, *, episode, steps, policy_id, **more):
+        if policy_id == "others":
+            steps["reward"] *= 0.1
+
+    def state(self):
+        return {"steps": self.steps}
+
+    def load(self, state):
+        self.steps = state["steps"]
+
+
+@pytest.mark.parametrize(
+    ("algorithm", "ways"),
+    [
+        ("PPO", {"callbacks": "counting agents", "batch_mode": "complete_episodes", "horizon": 30}),
+        ("DQN", {"callbacks": "counting agents", "horizon": 7, "soft_horizon": True}),
+        ("DQN", {"remote_worker_envs": True}),
+        ("DQN", {"observation_filter": "MeanStdFilter"}),
+    ],
+    ids=["whole-episodes", "soft-horizon", "remote", "filter"],
+)
+def test_interrupted_run_with_callbacks_and_other_ways_to_sample_equals_an_undisturbed_one(
+    run, tmp_path, algorithm, ways
+):
+    register_callbacks("counting agents", Counting)
+    whole = run(algorithm, **ways)
+    before, after = results(whole, 2), results(whole, 2)
+    if "callbacks" in ways:
+        assert before[-1]["custom_metrics"]["agents_max"] == 3.0
+        assert after[-1]["custom_metrics"]["steps_max"] > before[-1]["custom_metrics"]["steps_max"]
+        assert after[-1]["evaluation"]["custom_metrics"]["agents_mean"] == 3.0
+    first = run(algorithm, **ways)
+    assert results(first, 2) == before
+    resumed = run(algorithm, restore=(checkpoints.load(first.save(tmp_path)), True), **ways)
+    assert results(resumed, 2) == after
+    assert_same_state(state_of_run(resumed), state_of_run(whole))
+
+
+def lines_of(folder):
+    return [json.loads(line) for path in sorted(folder.iterdir()) for line in path.read_text().splitlines()]
+
+
+def test_resumed_recording_holds_every_step_once(run, tmp_path):
+    whole = run("DQN", output=str(tmp_path / "whole"))
+    expected = results(whole, 4)
+    first = run("DQN", output=str(tmp_path / "first"))
+    results(first, 2)
+    path = first.save(tmp_path)
+    results(first, 1)
+    resumed = run("DQN", restore=(checkpoints.load(path), True), output=str(tmp_path / "first"))
+    assert results(resumed, 2) == expected[2:]
+    assert lines_of(tmp_path / "first") == lines_of(tmp_path / "whole")
+
+
+def test_run_that_reads_the_steps_of_each_policy_repeats_and_goes_on_bit_for_bit(run, tmp_path):
+    results(run("DQN", output=str(tmp_path / "files"), evaluation_interval=None), 3)
+    read = {"input": str(tmp_path / "files")}
+    learning = run("DQN", **read)
+    before, after = results(learning, 2), results(learning, 2)
+    assert before[-1]["info"]["num_steps_read"] > 300 and before[-1]["info"]["num_updates"] > 0
+    assert set(after[-1]["info"]["learner"]) == {"first", "others"}
+    again = run("DQN", **read)
+    assert results(again, 2) == before
+    gone_on = run("DQN", restore=(checkpoints.load(again.save(tmp_path)), True), **read)
+    assert results(gone_on, 2) == after
+
+
+def test_files_and_environment_in_shares_are_learnt_from_by_all_policies(run, tmp_path):
+    results(run("DQN", output=str(tmp_path)), 2)
+    row = results(run("DQN", input={"sampler": 0.5, str(tmp_path): 0.5}), 3)[-1]
+    assert row["info"]["num_steps_read"] > 100 and row["info"]["num_updates"] > 0
+    assert set(row["policy_reward_mean"]) == {"first", "others"}
+
+
+def test_remote_environments_change_nothing_that_is_learnt(run):
+    assert results(run("DQN", remote_worker_envs=True), 2) == results(run("DQN"), 2)
+
+
+def test_evaluation_of_ones_own_scores_all_policies(run):
+    def judged(evaluation):
+        episodes = evaluation.play(evaluation.seeds[:1])
+        env = evaluation.make_env()
+        agents = len(env.agents)
+        env.close()
+        return {**evaluation.summary(episodes), "agents": agents, "policies": len(evaluation.policies)}
+
+    register_evaluation("judged agents", judged)
+    row = results(run("PPO", custom_eval_function="judged agents", evaluation_interval=1), 1)[-1]
+    found = row["evaluation"]
+    assert (found["agents"], found["policies"], found["episodes_this_iter"]) == (3, 2, 1)
+    assert set(found["policy_reward_mean"]) == {"first", "others"}
 
 
 def test_environment_with_agents_of_its_own_is_resumed_bit_for_bit(run, tmp_path):

@@ -5,6 +5,7 @@ import os
 import signal
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import psutil
@@ -50,6 +51,16 @@ def until(process, word):
         if word in line:
             return "".join(seen)
     raise AssertionError(f"no {word!r} in:\n{''.join(seen)}")
+
+
+def until_iteration(process, folder, number):
+    """Wait until the run below ``folder`` has recorded ``number`` iterations: its plain lines leave most of them out."""
+    while process.poll() is None:
+        records = list(Path(folder).glob("*/*/result.json"))
+        if records and records[0].read_bytes().count(b"\n") >= number:
+            return
+        time.sleep(0.05)
+    raise AssertionError(f"the run has ended:\n{process.stderr.read()}")
 
 
 def the_run(folder):
@@ -111,7 +122,7 @@ def test_inline_run_imports_no_ray(tmp_path):
 @pytest.mark.parametrize(("sent", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
 def test_signal_saves_and_resume_joins_the_curves(tmp_path, sent, code):
     process = start("train", *QUICK, *ENDLESS, "--local-dir", tmp_path)
-    until(process, "iteration 3")
+    until_iteration(process, tmp_path, 3)
     os.kill(process.pid, sent)
     output, errors = process.communicate(timeout=30)
     assert process.returncode == code, errors
@@ -129,7 +140,7 @@ def test_signal_saves_and_resume_joins_the_curves(tmp_path, sent, code):
 
 def test_second_interrupt_quits_at_once_and_leaves_earlier_checkpoints_alone(tmp_path):
     process = start("train", *QUICK, *ENDLESS, "--local-dir", tmp_path, "--checkpoint-freq", "1")
-    until(process, "iteration 3")
+    until_iteration(process, tmp_path, 3)
     os.kill(process.pid, signal.SIGSTOP)  # both signals arrive before the run can act on the first
     os.kill(process.pid, signal.SIGINT)
     os.kill(process.pid, signal.SIGCONT)
@@ -207,7 +218,7 @@ def test_environment_that_fails_in_reset_is_refused_before_anything_starts(tmp_p
 def test_run_over_ray_survives_a_killed_worker_saves_on_interrupt_and_leaves_no_process(tmp_path):
     small = [*QUICK, *ENDLESS, "--local-dir", tmp_path, "-s", "num_workers=2", "-s", "min_iter_time_s=0.5"]
     process = start("train", *small)
-    until(process, "iteration 2")
+    until_iteration(process, tmp_path, 2)
     family = psutil.Process(process.pid).children(recursive=True)
     worker = next(child for child in family if "Worker1" in " ".join(child.cmdline()))
     worker.kill()

@@ -24,9 +24,9 @@ SLACK = 3.0  # for a machine that is busy with other things
 class Command:
     """A command in a session of its own, whose lines are read as they come."""
 
-    def __init__(self, folder, *words):
+    def __init__(self, folder, *words, places=None):
         self.folder = folder
-        words = [*words, "--local-dir", folder]
+        words = [*words, *(["--local-dir", folder] if places is None else places)]
         self.process = subprocess.Popen(
             [*DRL, *map(str, words)],
             stdout=subprocess.PIPE,
@@ -121,6 +121,25 @@ def test_second_ctrl_c_has_the_last_word_and_the_run_is_interrupted(tmp_path):
         [*DRL, "runs", "--local-dir", str(tmp_path)], capture_output=True, text=True, timeout=60, check=True
     )
     assert "interrupted" in listed.stdout and "died" not in listed.stdout
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+@pytest.mark.parametrize(
+    ("words", "seen"),
+    [
+        (["train", "--run", "PG", "--env", "CartPole-v1", "--plan"], "measuring its speed"),
+        (["env", "check", "CartPole-v1"], "CartPole-v1: "),
+        (["doctor"], "Checking "),
+    ],
+    ids=["plan", "env check", "doctor"],
+)
+def test_signal_ends_a_command_and_the_process_that_it_asks(tmp_path, words, seen, number):
+    command = Command(tmp_path, *words, places=["--local-dir", tmp_path] if words[0] == "train" else [])
+    command.until(seen)
+    time.sleep(0.2)
+    code, seconds, output, left = command.signalled(number)
+    assert (code, left) == (128 + number, []) and seconds < SECONDS
+    assert "Interrupted." in output.splitlines()
 
 
 def test_greedy_policy_that_never_ends_an_episode_is_scored_and_the_run_stops(tmp_path, capsys):

@@ -94,8 +94,8 @@ class MultiAgentConfig(Section):
     )
     observation_fn: _Name | None = key(
         None,
-        "The name of a function that adds to the observations of agents what others see, registered with "
-        "drl_cli.register_observation_fn.",
+        "The name of a function of the agents' observations, registered with drl_cli.register_observation_fn, whose result is "
+        "the state that MAPPO and QMIX see, in place of the environment's own.",
         allowed="the name of a registered function, or null",
     )
     count_steps_by: Literal["env_steps", "agent_steps"] = key(

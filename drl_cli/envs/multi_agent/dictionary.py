@@ -70,6 +70,11 @@ class DictionaryEnv(MultiAgentEnv):
         except EnvError as error:
             raise EnvError(f"agent {agent!r}: {error}") from error
 
+    @property
+    def unwrapped(self) -> Any:
+        """The environment as its author made it."""
+        return getattr(self._env, "unwrapped", self._env)
+
     def spaces(self, agent: str) -> EnvSpec:
         """Return the spaces of ``agent`` as its policy sees them."""
         return self._views[agent].spec

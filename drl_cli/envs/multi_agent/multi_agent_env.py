@@ -54,8 +54,15 @@ class MultiAgentEnv(abc.ABC):
     """Whether at most one agent acts at a time."""
     metadata: Mapping[str, Any] = {}
     """What it says of its pictures, as gymnasium has it: ``render_modes``, ``render_fps``."""
+    spec: Any = None
+    """What gymnasium's registry says of it, where it does: a film that fails names it."""
     notes: list[str]
     """What the environment left out and was filled in, one line each and each once; whoever reports them empties the list."""
+
+    @property
+    def unwrapped(self) -> Any:
+        """The environment as its author made it."""
+        return self
 
     @abc.abstractmethod
     def spaces(self, agent: str) -> EnvSpec:

@@ -21,7 +21,7 @@ from drl_cli.envs.multi_agent.copies import Copies
 from drl_cli.envs.multi_agent.dictionary import DictionaryEnv
 from drl_cli.envs.multi_agent.multi_agent_env import MultiAgentEnv
 from drl_cli.envs.multi_agent.tuples import TupleAgents
-from drl_cli.envs.multi_agent.turns import TurnBased
+from drl_cli.envs.multi_agent.turns import TurnBased, in_cycles
 from drl_cli.envs.spaces import misfit
 from drl_cli.errors import DrlError, EnvError, failure
 from drl_cli.extras import load
@@ -101,7 +101,9 @@ def open_env(
         limit = spec.max_episode_steps if spec else None
         if kind == "aec":
             return DictionaryEnv(TurnBased(env), preprocessing, limit, lists_present=True, is_turn_based=True)
-        return DictionaryEnv(env, preprocessing, limit, lists_present=kind == "parallel")
+        if kind == "parallel":
+            return DictionaryEnv(in_cycles(env), preprocessing, limit, lists_present=True)
+        return DictionaryEnv(env, preprocessing, limit)
     except (Exception, SystemExit) as error:
         close(env)
         said = str(error) if isinstance(error, EnvError) else f"it cannot be opened: {failure(error)}"

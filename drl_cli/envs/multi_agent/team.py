@@ -18,6 +18,7 @@ import numpy as np
 
 from drl_cli.envs import make
 from drl_cli.envs.multi_agent import open_envs
+from drl_cli.envs.multi_agent.agent_functions import StateFunction
 from drl_cli.envs.multi_agent.multi_agent_env import AgentsStep, MultiAgentEnv
 from drl_cli.errors import EnvError
 
@@ -26,7 +27,7 @@ if TYPE_CHECKING:
 
 TEAM_ID = "drl/Team-v1"
 REWARDS = {"sum": np.sum, "mean": np.mean}
-KEYWORDS = ("env", "env_config", "reward", "agent_ids")
+KEYWORDS = ("env", "env_config", "reward", "agent_ids", "observation_fn")
 
 
 class TeamEnv(gymnasium.Env):
@@ -44,12 +45,14 @@ class TeamEnv(gymnasium.Env):
         env_config: Mapping[str, Any] | None = None,
         reward: str = "sum",
         agent_ids: bool = True,
+        observation_fn: str | None = None,
         render_mode: str | None = None,
     ) -> None:
         """``env``: the environment, or its id with the ``env_config`` of its constructor.
 
         ``reward``: "sum" or "mean" of the agents' rewards; ``agent_ids``: a one-hot number of each agent follows its
-        observation, so that shared weights can tell them apart. Raises EnvError for what cannot be a team.
+        observation, so that shared weights can tell them apart. ``observation_fn``: name of the registered function whose
+        result is the state, in place of the environment's own. Raises EnvError for what cannot be a team, PluginFailed.
         """
         if not env:
             raise EnvError(f"env_config.env: {TEAM_ID} needs the id of an environment with several agents.")
@@ -66,8 +69,9 @@ class TeamEnv(gymnasium.Env):
         self._spaces = {agent: self._env.spaces(agent) for agent in self._agents}
         self._seen = max(self._length(agent) for agent in self._agents)
         self.action_space = self._joint_actions()
-        self._env.reset(0)  # some have a state only within an episode
-        self.team_layout = self._layout(self._env.state())
+        self._state_fn = None if observation_fn is None else StateFunction(observation_fn)
+        first = self._env.reset(0)  # some have a state only within an episode
+        self.team_layout = self._layout(self._state(first))
         size = max(sum(self.team_layout[part]) for part in ("mask", "alive", "rewards", "state"))
         self.observation_space = gymnasium.spaces.Box(-np.inf, np.inf, (size,), np.float32)
         self._acting: frozenset[str] = frozenset()
@@ -165,8 +169,11 @@ class TeamEnv(gymnasium.Env):
                 masks[index, : layout["actions"][index]] = self._mask(self._spaces[agent], seen)
         whole[layout["rewards"][0] : sum(layout["rewards"])] = [step.rewards.get(agent, 0.0) for agent in self._agents]
         if layout["state"][0]:
-            whole[layout["state"][0] :] = np.ravel(self._env.state())  # type: ignore[arg-type]  # it had one at first
+            whole[layout["state"][0] :] = np.ravel(self._state(step))  # type: ignore[arg-type]  # it had one at first
         return whole
+
+    def _state(self, step: AgentsStep) -> np.ndarray | None:
+        return self._env.state() if self._state_fn is None else self._state_fn.state(step.obs)
 
     @staticmethod
     def _mask(spaces: EnvSpec, seen: np.ndarray) -> Any:

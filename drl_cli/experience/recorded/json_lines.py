@@ -22,6 +22,9 @@ if TYPE_CHECKING:
     from drl_cli.experience.recorded.pieces import Layout
 
 FORMAT = "drl-episodes-1"
+AGENTS_FORMAT = (
+    "drl-agents-episodes-1"  # of several agents: {"agents": {agent: {"policy": id, and the fields of FORMAT}}}
+)
 _FIELDS = ("obs", "action", "reward", "terminated", "truncated")
 
 
@@ -52,6 +55,21 @@ def episode_parts(data: dict[str, Any], layout: Layout, where: str) -> list[Part
     terminated, truncated = (bool(flags[-1]) for flags in ends)
     piece = Piece(obs[:-1], action, reward, terminated, truncated, obs[-1], None, 0, episode, where)
     return [Part(piece, ("line", where))]
+
+
+def agents_parts(data: dict[str, Any], layout: Layout, where: str) -> list[Part]:
+    """Return the Parts of the agents for which the layout's policy acted in the line ``data``. Raises ExperienceError."""
+    reader, agents = Reader(layout, where), data.get("agents")
+    if not layout.policies:
+        reader.refuse("its episodes are of several agents; this run reads those of one.")
+    if not isinstance(agents, dict) or not all(isinstance(own, dict) for own in agents.values()):
+        reader.refuse("agents: is no object of steps by agent.")
+    episode, found = data.get("episode", 0), []
+    for agent, own in agents.items():
+        if own.get("policy") == layout.policies[0]:
+            parts = episode_parts({**own, "episode": f"{episode}:{agent}"}, layout, where)
+            found += [part._replace(key=(*part.key, agent)) for part in parts]
+    return found
 
 
 class JsonFile:
@@ -129,7 +147,11 @@ class JsonFile:
 
     def _parts(self, data: dict[str, Any], where: str) -> list[Part]:
         if data.get("format") == FORMAT:
+            if self._layout.policies:
+                Reader(self._layout, where).refuse("its episode is of one agent; this run reads those of several.")
             return episode_parts(data, self._layout, where)
+        if data.get("format") == AGENTS_FORMAT:
+            return agents_parts(data, self._layout, where)
         if "type" in data:
             return rllib_batches.parts(data, self._layout, where, self.notes)
         raise ExperienceError(f'{where}: has no field "type" or "format". {_KNOWN}')

@@ -61,6 +61,7 @@ class Layout(NamedTuple):
     limits: tuple[int, ...] = ()  # lengths of episodes at which a file's `dones` are time limits
     frames: int = 1  # single observations in a stack of which a file may hold
     normalized: bool = False  # whether Box actions in files are within ±1 of their bounds, and to be stretched
+    policies: tuple[str, ...] = ()  # of a run with several agents: the policy whose steps are read, then the others
 
     @property
     def action_shape(self) -> tuple[int, ...]:
@@ -80,18 +81,19 @@ class Layout(NamedTuple):
         )
 
 
-def layout_of(spaces: EnvSpec, limits: Iterable[int | None] = (), normalized: bool = False) -> Layout:
+def layout_of(
+    spaces: EnvSpec, limits: Iterable[int | None] = (), normalized: bool = False, policies: Sequence[str] = ()
+) -> Layout:
     """Return the Layout of an environment.
 
     ``spaces``: as ``envs.make.check`` describes them, with "obs", "action" and maybe "frames"; ``limits``: lengths at which
     episodes are cut (the registry's time limit, ``horizon``), None among them is passed over; ``normalized``: the key
-    ``actions_in_input_normalized``.
+    ``actions_in_input_normalized``; ``policies``: of a run with several agents, the one whose steps are read first.
     """
     obs = spaces["obs"]
     known = tuple(sorted({int(limit) for limit in limits if limit is not None}))
-    return Layout(
-        tuple(obs["shape"]), obs["dtype"], spaces["action"], known, int(spaces.get("frames", 1)), bool(normalized)
-    )
+    frames = int(spaces.get("frames", 1))
+    return Layout(tuple(obs["shape"]), obs["dtype"], spaces["action"], known, frames, bool(normalized), tuple(policies))
 
 
 class Part(NamedTuple):

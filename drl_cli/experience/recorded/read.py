@@ -136,7 +136,8 @@ class Source:
         """Say why a whole pass has brought nothing."""
         if self._number:
             return f"{self.files[0].path}: {self._number} episodes are too few for {self._count} readers. Lower num_workers."
-        return f"{self.files[0].path}: holds no steps to train on."
+        whose = f" of the policy {self._layout.policies[0]}" if self._layout.policies else ""
+        return f"{self.files[0].path}: holds no steps{whose} to train on."
 
 
 def check(paths: Paths, layout: Layout) -> Piece:

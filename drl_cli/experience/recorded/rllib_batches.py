@@ -1,13 +1,15 @@
 """RLlib's batches, one a line, cut into parts of episodes. Used by ``json_lines``.
 
 What RLlib 0.8 to 1.13 writes: ``{"type": "SampleBatch", column: values, …}``, or ``{"type": "MultiAgentBatch", "count": n,
-"policy_batches": {"default_policy": {column: values}}}``. Rows are steps of one or several environments, one after the other
-or interleaved; ``eps_id`` and ``agent_index`` say to which episode each belongs, ``t`` how many steps of it come before.
+"policy_batches": {policy id: {column: values}}}``, where a SampleBatch is of the policy ``default_policy``. Rows are steps of
+one or several environments, one after the other or interleaved; ``eps_id`` and ``agent_index`` say to which episode each
+belongs, ``t`` how many steps of it come before.
 
 Deviations
 - ``dones`` include time limits: an episode that ends at exactly the length of one was truncated, unless the columns
   ``terminateds`` and ``truncateds`` (of later versions, and of what is recorded here) or ``infos`` say more.
 - Rows whose ``new_obs`` is several steps away are refused: DQN and its kin recorded sums of n_step rewards with them.
+- ``t`` of several agents counts env steps in RLlib's files; there ``new_obs`` decides where rows come apart.
 - Observations that a filter has normalised look like any others; ours are raw.
 """
 
@@ -32,20 +34,30 @@ _ENDS = ("dones", "terminateds", "truncateds")
 def parts(data: dict[str, Any], layout: Layout, where: str, notes: list[str]) -> list[Part]:
     """Return the Parts in the line ``data`` (dict). Raises ExperienceError."""
     reader = Reader(layout, where)
-    return _Batch(_columns(data, reader), reader, notes).parts()
+    columns = _columns(data, reader)
+    return [] if columns is None else _Batch(columns, reader, notes).parts()
 
 
-def _columns(data: dict[str, Any], reader: Reader) -> dict[str, Any]:
-    """Return {column: values} of the one policy of a line."""
-    kind = data["type"]
-    if kind == "SampleBatch":
+def _columns(data: dict[str, Any], reader: Reader) -> dict[str, Any] | None:
+    """Return {column: values} of the policy of the layout, None where a line has no steps of it."""
+    kind, wanted = data["type"], reader.layout.policies
+    if kind == "SampleBatch" and not wanted:
         return data
+    if kind == "SampleBatch":
+        data, kind = {"policy_batches": {POLICY: data}}, "MultiAgentBatch"
     if kind != "MultiAgentBatch":
         known = ("SampleBatch", "MultiAgentBatch")
         reader.refuse(f"type: {str(kind)[:60]!r} is unknown. Known: {', '.join(known)}.{suggestion(kind, known)}")
     policies = data.get("policy_batches")
     if not isinstance(policies, dict) or not all(isinstance(columns, dict) for columns in policies.values()):
         reader.refuse("policy_batches: is no object of batches by policy.")
+    if wanted:
+        for name in policies:
+            if name not in wanted:
+                hint = suggestion(name, wanted)
+                known = f"They are {', '.join(sorted(wanted))}"
+                reader.refuse(f"policy_batches: {name[:60]!r} is no policy of this run.{hint} {known[:200]}.")
+        return policies.get(wanted[0])
     if list(policies) != [POLICY]:
         names = ", ".join(sorted(policies))[:120] or "none"
         reader.refuse(f"policy_batches: {names}; only steps of the one policy {POLICY} can be read.")
@@ -143,7 +155,8 @@ class _Batch:
             return []
         apart = self._done[rows[:-1]].copy()
         if self._t is not None:
-            apart |= np.diff(self._t[rows]) != 1
+            skips = np.diff(self._t[rows])
+            apart |= (skips < 1) if self._reader.layout.policies and self._behind is not None else (skips != 1)
         if self._behind is not None:
             inner = ~apart
             differs = (self._behind[rows[:-1]] != self._obs[rows[1:]]).reshape(len(rows) - 1, -1).any(axis=1) & inner

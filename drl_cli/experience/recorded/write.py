@@ -27,9 +27,22 @@ _PREFIX = re.compile(r"output-\d{4}-\d\d-\d\d_\d\d-\d\d-\d\d(-\d{1,4})?_worker-\
 
 def line(columns: Mapping[str, np.ndarray], compress: Sequence[str] = ()) -> bytes:
     """Return a batch, {column: array [T, …]}, as one line of bytes; the columns named in ``compress`` are packed."""
-    data = {"type": "SampleBatch"}
-    for name, array in columns.items():
-        data[name] = packed(array) if name in compress else array.tolist()
+    return _line({"type": "SampleBatch", **_plain(columns, compress)})
+
+
+def line_of_policies(
+    batches: Mapping[str, Mapping[str, np.ndarray]], count: int, compress: Sequence[str] = ()
+) -> bytes:
+    """Return the batches of several policies, {policy id: {column: array [T, …]}}, as one line; ``count``: env steps."""
+    policies = {name: _plain(columns, compress) for name, columns in batches.items()}
+    return _line({"type": "MultiAgentBatch", "count": count, "policy_batches": policies})
+
+
+def _plain(columns: Mapping[str, np.ndarray], compress: Sequence[str]) -> dict[str, Any]:
+    return {name: packed(array) if name in compress else array.tolist() for name, array in columns.items()}
+
+
+def _line(data: Mapping[str, Any]) -> bytes:
     return json.dumps(data, allow_nan=False, separators=(",", ":")).encode("ascii") + b"\n"
 
 

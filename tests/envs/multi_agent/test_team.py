@@ -1,14 +1,18 @@
 """A team seen as one agent: where its observation holds what, who is alive, rewards, ends, and what cannot be a team."""
 
+import inspect
+
 import gymnasium
 import numpy as np
 import pytest
 from team_envs import Odd, TwoStep, box, discrete
 
+from drl_cli import plugins
 from drl_cli.algorithms import table
 from drl_cli.envs import make
-from drl_cli.envs.multi_agent.team import TeamEnv, laid_over
-from drl_cli.errors import EnvError
+from drl_cli.envs.multi_agent.agent_functions import register_observation_fn
+from drl_cli.envs.multi_agent.team import KEYWORDS, TeamEnv, laid_over
+from drl_cli.errors import EnvError, PluginFailed
 
 
 def parts_of(env, obs):
@@ -179,6 +183,11 @@ def test_reward_of_a_team_is_a_sum_or_a_mean():
         TeamEnv(TwoStep(), reward="most")
 
 
+def test_keywords_of_a_team_are_its_constructors():
+    parameters = inspect.signature(TeamEnv).parameters
+    assert set(KEYWORDS) | {"render_mode"} == set(parameters)
+
+
 def test_env_config_laid_over_that_of_a_team_reaches_the_environment_of_its_agents():
     team = {"env": "mpe2/simple_spread-v3", "env_config": {"N": 3, "max_cycles": 25}}
     over = {"N": 5, "reward": "mean"}
@@ -192,3 +201,44 @@ def test_gymnasium_s_checker_finds_nothing():
     from gymnasium.utils.env_checker import check_env
 
     check_env(TeamEnv(Odd()), skip_render_check=True)
+
+
+@pytest.fixture
+def registered():
+    """Function (name, function) that registers an observation function for the test."""
+    yield register_observation_fn
+    plugins.OBSERVATION_FNS._things = {}
+
+
+def test_state_is_what_the_observation_function_returns(registered):
+    seen = []
+
+    def total(observations):
+        seen.append(sorted(observations))
+        return [sum(float(obs.sum()) for obs in observations.values()), len(observations)]
+
+    registered("total", total)
+    env = TeamEnv(TwoStep(), agent_ids=False, observation_fn="total")
+    assert env.team_layout["state"] == [14, 2]
+    assert parts_of(env, env.reset()[0])["state"].tolist() == [2, 2]
+    assert parts_of(env, env.step(np.array([1, 0]))[0])["state"].tolist() == [2, 2]
+    assert all(names == ["one", "two"] for names in seen)
+
+
+@pytest.mark.parametrize(
+    ("returned", "text"),
+    [
+        (
+            [["one"]],
+            r"""observation_fn 'odd' returned "\['one'\]"; a vector of numbers is needed \(.*test_team.py:\d+\)""",
+        ),
+        ([[1.0], [np.nan]], r"returned a number that is not finite"),
+        ([[1.0], [2.0, 3.0]], r"returned 2 numbers, and 1 before"),
+    ],
+    ids=["word", "nan", "length"],
+)
+def test_observation_function_that_returns_no_state_fails_in_one_line(registered, returned, text):
+    answers = iter(returned)
+    registered("odd", lambda observations: next(answers))
+    with pytest.raises(PluginFailed, match=text):
+        TeamEnv(TwoStep(), observation_fn="odd").reset()

@@ -5,7 +5,7 @@ import pettingzoo
 import pytest
 
 from drl_cli.envs.multi_agent import open_envs
-from drl_cli.envs.multi_agent.turns import TurnBased
+from drl_cli.envs.multi_agent.turns import Cycles, TurnBased, in_cycles
 from drl_cli.errors import EnvError
 
 
@@ -99,3 +99,46 @@ def test_illegal_move_ends_the_game_for_both():
     step = env.step({"player_1": np.int64(0)} if env.reset(0) else {})
     step = env.step({"player_2": np.int64(0)})
     assert step.is_over and step.rewards["player_2"] == -1 and step.ended == {"player_1", "player_2"}
+
+
+@pytest.mark.parametrize(
+    ("env_id", "env_config"),
+    [
+        ("mpe2/simple_spread-v3", {"max_cycles": 3}),
+        ("mpe2/simple_speaker_listener-v4", {"max_cycles": 3, "continuous_actions": True}),
+        ("sisl/multiwalker-v9", {"max_cycles": 3}),
+    ],
+)
+def test_cycles_are_those_of_pettingzoos_own_conversion(env_id, env_config):
+    theirs = open_envs.raw(env_id, env_config, "parallel")
+    ours = in_cycles(open_envs.raw(env_id, env_config, "parallel"))
+    assert isinstance(ours, Cycles) and ours.possible_agents == theirs.possible_agents
+    for seed in range(2):
+        played = []
+        for env in (theirs, ours):
+            np.random.seed(seed)  # multiwalker's obstacles and mpe2's noise draw from it
+            obs, infos = env.reset(seed=seed)
+            played.append([(obs, infos, env.agents)])
+            for agent in env.possible_agents:
+                env.action_space(agent).seed(seed)
+            while env.agents:
+                step = env.step({agent: env.action_space(agent).sample() for agent in env.agents})
+                played[-1].append((*(dict(part) for part in step), list(env.agents)))
+        np.testing.assert_equal(played[1], played[0])
+        assert len(played[0]) == 4
+    ours.close()
+    theirs.close()
+
+
+def test_an_environment_without_pettingzoos_conversion_stays_as_it_is():
+    env = object()
+    assert in_cycles(env) is env
+
+
+def test_agent_that_ends_within_a_cycle_is_an_error():
+    env = Turns("xz")
+    env.metadata, env.infos, env.rewards, env.observe = {}, {}, {}, lambda agent: 0
+    cycles = Cycles(env)
+    cycles.reset()
+    with pytest.raises(EnvError, match=r"it is the turn of 'z', not of 'y'; agents may only end with a cycle"):
+        cycles.step({"x": 0, "y": 0, "z": 0})
