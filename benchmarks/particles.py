@@ -6,8 +6,8 @@
 
 ``spread``: the mean over agents of the sum of an episode's rewards (simple_spread_v3, N = 3, local_ratio 0.5, 25 steps).
 ``speaker-listener``: the share of episodes whose listener ends within 0.1 of its landmark, and its mean distance at the end
-(Lowe et al. 2017, arXiv 1706.02275, table 2). RUN is a run or checkpoint folder; its policy acts greedily. Intervals are 1.96
-standard errors.
+(the measure of Lowe et al. 2017, arXiv 1706.02275). RUN is a run folder, whose best checkpoint is scored, or a checkpoint; its
+policy acts greedily. Intervals are 1.96 standard errors.
 """
 
 import argparse
@@ -20,7 +20,7 @@ from drl_cli.envs.multi_agent.team import TeamEnv
 
 DT, DAMPING, FORCE = 0.1, 0.25, 5.0  # of mpe2's world and agents
 PUSHES = np.array([[0, 0], [-1, 0], [1, 0], [0, -1], [0, 1]]) * FORCE * DT  # [5, 2], changes of velocity
-REACHED = 0.1  # distance to the landmark, Lowe et al. 2017, table 2
+REACHED = 0.1  # distance to the landmark
 IDS = {"spread": "mpe2/simple_spread-v3", "speaker-listener": "mpe2/simple_speaker_listener-v4"}
 
 

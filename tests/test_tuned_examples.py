@@ -50,6 +50,7 @@ ENVIRONMENTS = {
     "multi-agent-cartpole-crashing": "drl/MultiAgentCartPoleCrashing-v1",
     "tic-tac-toe": "drl/TicTacToe-v1",
     "connect-four": "drl/ConnectFour-v1",
+    "simple-speaker-listener": "mpe2/simple_speaker_listener-v4",
 }
 """What the first words of a file's name stand for."""
 BLIND = {"cartpole-ppo-lstm": "drl/StatelessCartPole-v1"}

@@ -34,7 +34,16 @@ class TwoStepGame(MultiAgentEnv):
     agents = ("agent_1", "agent_2")
     is_turn_based = False
 
-    def __init__(self) -> None:
+    FLAGS = ("separate_state_space", "one_hot_state_encoding", "actions_are_logits")
+
+    def __init__(self, env_config: Mapping[str, bool] | None = None) -> None:
+        """``env_config``: flags of RLlib's example that ask for what this one is: see ``FLAGS``; each can only be true.
+
+        Raises ValueError for any other.
+        """
+        for flag, value in (env_config or {}).items():
+            if flag not in self.FLAGS or value is not True:
+                raise ValueError(f"{flag} {value!r:.40}: env_config takes {', '.join(self.FLAGS)}, each only as true")
         self._spec = view_of(spaces.Box(0, 1, (5,), np.float32), spaces.Discrete(2), None).spec
         self._state = 0
         self.notes = []
