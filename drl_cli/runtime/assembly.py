@@ -32,6 +32,7 @@ from drl_cli.config.sections.replay import BufferKeys, shards
 from drl_cli.config.sections.resources import gpus
 from drl_cli.config.sections.rollout import RolloutKeys, on_loss
 from drl_cli.contracts import Cluster, Handle
+from drl_cli.envs.multi_agent.team import laid_over
 from drl_cli.envs.preprocessors import for_scoring, frames_of
 from drl_cli.errors import ConfigError
 from drl_cli.experience.recorded import write
@@ -303,7 +304,7 @@ def make_tester(setup: RunSetup, cluster: Cluster, server: Handle) -> Handle | M
     over = config.evaluation_config
     setting = {
         "id": env["id"],
-        "env_config": {**env["env_config"], **(over.env_config or {})},
+        "env_config": laid_over(env["id"], env["env_config"], over.env_config or {}),
         "imports": env.get("imports", ()),
         "plugins": env.get("plugins"),
         "horizon": over.horizon if over.horizon is not None else config.horizon,
