@@ -25,6 +25,7 @@ from drl_cli.envs.callbacks import Callbacks, register_callbacks
 from drl_cli.errors import ClusterUnavailable, DrlError, PluginFailed, RunFailed
 from drl_cli.experience.recorded.pieces import layout_of
 from drl_cli.experience.recorded.read import Source
+from drl_cli.experiments import env_facts as agents_facts
 from drl_cli.extras import load
 from drl_cli.policies.custom_models import register_model
 from drl_cli.runtime import pool as pool_module
@@ -522,6 +523,27 @@ def test_what_cannot_be_imported_in_rays_processes_ends_the_run_at_once(beside, 
     ):
         until_learning(trainer)
     plugins.CALLBACKS._things.pop("looking")  # the runs of other tests shall not carry it
+
+
+def test_two_policies_of_several_agents_learn_and_are_scored_by_name(beside):
+    mapping = {"0": "first", "*": "others"}
+    agents = {"copies": 3, "policies": {"first": {}, "others": {"lr": 0.002}}, "policy_mapping": mapping}
+    row = table.find("DQN")
+    config = load(row.config).model_validate({"multiagent": agents})
+    facts = agents_facts.found(row, config, "CartPole-v1").facts
+    trainer = beside(
+        env=facts | {"asked": "CartPole-v1", "imports": ()},
+        row="DQN",
+        num_workers=1,
+        multiagent=agents,
+        xla=False,
+        seed=5,
+    )
+    result = until_learning(trainer)
+    assert set(result["policy_reward_mean"]) == set(result["info"]["learner"]) == {"first", "others"}
+    both = sum(count * result["policy_reward_mean"][name] for name, count in (("first", 1), ("others", 2)))
+    assert both == pytest.approx(result["episode_reward_mean"])
+    assert all(np.isfinite(own["loss"]) for own in result["info"]["learner"].values())
 
 
 def test_close_leaves_no_process_and_no_folder(first):
