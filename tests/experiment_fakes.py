@@ -128,8 +128,14 @@ class Trainer:
                 "confirmed_reward_mean": step.get("confirmed"),
             }
         goal = self.given[3]
-        if goal is not None and self.touched is None and step.get("evaluation", -1e9) >= goal:
-            self.touched = {"target": goal, "value": step["evaluation"], "confirmed": None, "seconds": 1.0}
+        if goal is not None and self.touched is None and step.get("evaluation", -1e9) >= goal.threshold:
+            self.touched = {
+                "metric": goal.field,
+                "target": goal.threshold,
+                "value": step["evaluation"],
+                "confirmed": None,
+                "seconds": 1.0,
+            }
             self.touched.update(timesteps_total=1000 * self.iteration, num_updates=5)
         result = {"training_iteration": self.iteration, "timesteps_total": 1000 * self.iteration}
         result.update(episode_reward_mean=step.get("reward"), time_total_s=1.0 * self.iteration, info={})
