@@ -117,5 +117,49 @@ class Odd(MultiAgentEnv):
         pass
 
 
+class Recall(MultiAgentEnv):
+    """Each of two agents sees a sign, 1 or -1, then nothing; the team is paid 1 where both then act by their own signs.
+
+    What an agent sees in its second step does not depend on its sign, so that without memory the mean return is 1/4.
+    """
+
+    agents = ("one", "two")
+    is_turn_based = False
+    notes = ()
+
+    def __init__(self):
+        self.rng = np.random.default_rng(0)
+
+    def spaces(self, agent):
+        return {"obs": vector(2), "action": discrete(2)}
+
+    def reset(self, seed=None):
+        if seed is not None:
+            self.rng = np.random.default_rng(seed)
+        self.signs, self.at = dict(zip(self.agents, self.rng.integers(0, 2, 2), strict=True)), 0
+        return self._step({agent: [2.0 * sign - 1.0, 0.0] for agent, sign in self.signs.items()}, 0.0)
+
+    def step(self, actions):
+        self.at += 1
+        right = all(int(actions[agent]) == self.signs[agent] for agent in self.agents)
+        return self._step(dict.fromkeys(self.agents, [0.0, 1.0]), float(self.at == 2 and right))
+
+    def _step(self, obs, reward):
+        over = self.at == 2
+        ended = frozenset(self.agents if over else ())
+        given = {agent: np.float32(seen) for agent, seen in obs.items()}
+        return AgentsStep(given, dict.fromkeys(self.agents, reward / 2), ended, frozenset(), over, {})
+
+    def state(self):
+        return np.float32([self.signs[agent] for agent in self.agents])
+
+    def render(self):
+        return np.zeros((8, 8, 3), np.uint8)
+
+    def close(self):
+        pass
+
+
+gymnasium.register("RecallTeam-v0", entry_point=lambda **keys: TeamEnv(Recall(), **keys))
 gymnasium.register("TwoStepTeam-v0", entry_point=lambda **keys: TeamEnv(TwoStep(), **keys))
 gymnasium.register("OddTeam-v0", entry_point=lambda render_mode=None, **keys: TeamEnv(Odd(**keys)))

@@ -42,11 +42,12 @@ def ended(program, *numbers):
         if line == "up\n":
             break
     family = psutil.Process(started.pid).children(recursive=True)
-    began = time.monotonic()
+    began, lines = time.monotonic(), []
     for number in numbers:
         started.send_signal(number)
-        time.sleep(0.2)
-    lines = started.communicate(timeout=30)[0].splitlines()
+        lines.append(started.stdout.readline().rstrip("\n"))  # the next signal comes when this one was taken
+    lines = [*filter(None, lines), *started.stdout.read().splitlines()]
+    started.wait(30)
     seconds = time.monotonic() - began
     left = [one for one in family if one.is_running() and one.status() != psutil.STATUS_ZOMBIE]
     for one in left:

@@ -19,7 +19,7 @@ from drl_cli.actors.part_records import ReaderIdentity
 from drl_cli.actors.policy_slots import PolicySetup
 from drl_cli.config.sections.off_policy import BufferedKeys
 from drl_cli.contracts import Handle
-from drl_cli.envs.env_spec import EnvSetup, agents_of
+from drl_cli.envs.env_spec import EnvSetup, EnvSpec, agents_of
 from drl_cli.errors import CheckpointError
 from drl_cli.experience.columns import Meta, ReadProgress, Token
 
@@ -114,6 +114,6 @@ class AgentsReader:
 def policy_setup(env: EnvSetup, policy: str) -> EnvSetup:
     """Return the setup of what reads the steps of one ``policy``; ``env``: with ``agents`` and ``spaces``."""
     policies = agents_of(env)["policies"]
-    frames = {"frames": env["spaces"].get("frames", 1)}
-    order = [policy, *(name for name in policies if name != policy)]
-    return {**env, "spaces": {**policies[policy]["spaces"], **frames}, "policies": order}
+    frames = env["spaces"].get("frames", 1) if "spaces" in env else 1
+    spaces: EnvSpec = {**policies[policy]["spaces"], "frames": frames}
+    return {**env, "spaces": spaces, "policies": [policy, *(name for name in policies if name != policy)]}

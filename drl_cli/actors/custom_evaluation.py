@@ -19,6 +19,7 @@ from drl_cli.config.episode_metrics import summary
 from drl_cli.config.sections.common import CommonKeys
 from drl_cli.envs import make
 from drl_cli.envs.multi_agent import open_envs
+from drl_cli.envs.multi_agent.team import laid_over
 from drl_cli.envs.plugin_calls import called, place
 from drl_cli.errors import ConfigError, InputError, PluginFailed
 from drl_cli.policies.numpy_policy import NumpyPolicy
@@ -92,7 +93,7 @@ class Evaluation:
         A gymnasium.Env; with several agents an ``envs.multi_agent.multi_agent_env.MultiAgentEnv``. The caller closes it. Raises
         EnvError.
         """
-        given = {**self.env_config, **env_config}
+        given = laid_over(self.env_id, self.env_config, env_config)
         if self._env.get("agents"):
             return open_envs.open_setup({**self._env, "env_config": given})
         return make.make(self.env_id, given, preprocessing=self._env.get("preprocessing"))
@@ -102,7 +103,7 @@ class Evaluation:
 
         Returns a list of ScoredEpisode (reward, length, seed, terminated), in their order. Raises EnvError.
         """
-        over = {**self._env, "env_config": {**self.env_config, **env_config}}
+        over = {**self._env, "env_config": laid_over(self.env_id, self.env_config, env_config)}
         return self._play(over, self.seeds if seeds is None else list(seeds))
 
     def summary(self, episodes: Sequence[ScoredEpisode]) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""Learner and replay of several policies: one ordinary part for each, behind the methods of a single one.
+"""Learner and replay of several policies: one ordinary part for each, with the interface of a single one.
 
 A loop sees one learner and one replay, whatever the number of policies, and all of them learn at its pace: each update of the
 loop is one of every policy that has experience. What a loop passes on (columns, blocks, priorities, statistics of filters) is

@@ -16,9 +16,16 @@ from typing import Any
 import numpy as np
 
 from drl_cli import checkpoints
-from drl_cli.algorithms.r2d2 import R2D2Config
 from drl_cli.config.sections.off_policy import BufferedKeys
-from drl_cli.config.sections.replay import ReplayKeys, is_prioritized, learns_returns, learnt_steps, shards, span
+from drl_cli.config.sections.replay import (
+    ReplayKeys,
+    SequenceReplay,
+    is_prioritized,
+    learns_returns,
+    learnt_steps,
+    shards,
+    span,
+)
 from drl_cli.errors import CheckpointError, ConfigError
 from drl_cli.experience.columns import Token
 from drl_cli.experience.monte_carlo_returns import WholeReturns
@@ -212,8 +219,10 @@ def _storage(config: BufferedKeys, spec: PolicySpec, capacity: int) -> Ring | Wh
         return WholeReturns(ring, config.gamma)
     if not spec.state:
         return ring
-    if not isinstance(config, R2D2Config):
-        raise ConfigError("a recurrent policy with a replay buffer needs the keys of R2D2")
+    if not isinstance(config, SequenceReplay):
+        raise ConfigError(
+            "a recurrent policy with a replay buffer needs the keys of sequences: model.max_seq_len, burn_in"
+        )
     return Sequences(ring, config.burn_in, learnt_steps(config), () if config.zero_init_states else spec.state)
 
 

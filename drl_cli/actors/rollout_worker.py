@@ -19,9 +19,8 @@ from drl_cli.actors.part_records import SampledConfig, WorkerIdentity
 from drl_cli.actors.recorder import Recorder
 from drl_cli.actors.running_filters import Differences
 from drl_cli.actors.weight_pulls import WeightPulls
-from drl_cli.algorithms.r2d2 import R2D2Config
 from drl_cli.config.sections.on_policy import OnPolicyKeys
-from drl_cli.config.sections.replay import ReplayKeys
+from drl_cli.config.sections.replay import ReplayKeys, SequenceReplay
 from drl_cli.contracts import Handle
 from drl_cli.envs import callbacks, preprocessors, render
 from drl_cli.envs import make as envs
@@ -87,7 +86,7 @@ class RolloutWorker:
             }
         )
         self._state = self._policy.initial_state(config.num_envs_per_worker)
-        self._keeps_states = not (isinstance(config, R2D2Config) and config.zero_init_states)
+        self._keeps_states = not (isinstance(config, SequenceReplay) and config.zero_init_states)
         self._pulls = WeightPulls(server, identity["index"])
         self._sequence, self._steps = 0, 0
         self._cut = np.zeros(config.num_envs_per_worker, bool)  # environments whose next step continues nothing

@@ -3,20 +3,27 @@
 Names and meanings are RLlib's (QMIX, 1.0.1). Sources: value decomposition, Sunehag et al. 2018 (arXiv 1706.05296); monotonic
 mixing, Rashid et al. 2018 (arXiv 1803.11485). Where a default differs from RLlib's, the key's ``why`` says so.
 
-Deviations: agents have no memory (the papers' have recurrent cells) and learn from transitions, not from whole episodes; all
-of the mixing network's hypernetworks have the hidden layers of ``hypernet_hiddens`` (the paper's: the last bias alone has one).
+Deviations: agents have a memory only with ``model.use_lstm`` (the papers' have GRU cells) and learn from sequences then,
+as R2D2's with stored states, otherwise from transitions; the papers' learn from whole episodes. All of the mixing
+network's hypernetworks have the hidden layers of ``hypernet_hiddens`` (the paper's: the last bias alone has one).
 """
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Literal
 
-from drl_cli.algorithms.dqn import DQNExploration, ValueNetwork
+from pydantic import model_validator
+from typing_extensions import Self
+
+from drl_cli.algorithms.dqn import DQNExploration
 from drl_cli.algorithms.row import Algorithm, Nets, target_updates
 from drl_cli.algorithms.team_nets import ACTIONS, OBSERVATIONS, TeamKeys
-from drl_cli.config.schema import RATE_ALLOWED, Rate, Whole, Widths, default, key
+from drl_cli.config.schema import RATE_ALLOWED, MisfitError, Rate, Whole, Widths, default, key
 from drl_cli.config.sections.exploration import TYPE
+from drl_cli.config.sections.model import RecurrentNetwork
 from drl_cli.config.sections.off_policy import LearnersPriorities, OffPolicyKeys, TargetKeys
+from drl_cli.config.sections.offline import reads
+from drl_cli.config.sections.replay import SequenceKeys
 
 if TYPE_CHECKING:
     import numpy as np
@@ -25,6 +32,7 @@ if TYPE_CHECKING:
     from drl_cli.policies.policy_spec import NetSpec, PolicySpec
 
 MIXER = "mixer"
+_OF_SEQUENCES = ("burn_in", "replay_sequence_length", "zero_init_states")
 
 
 class TeamValueExploration(DQNExploration):
@@ -33,11 +41,18 @@ class TeamValueExploration(DQNExploration):
     type: Literal["EpsilonGreedy", "PerWorkerEpsilonGreedy", "Random"] = key("EpsilonGreedy", TYPE)
 
 
+class TeamValueNetwork(
+    RecurrentNetwork, defaults={"fcnet_activation": default("relu", rllib="tanh", why="as in the papers")}
+):
+    """The network of each agent's action values, which may end in an LSTM."""
+
+
 class QMIXConfig(
     TeamKeys,
     LearnersPriorities,
     TargetKeys,
     OffPolicyKeys,
+    SequenceKeys,
     defaults={
         "tau": default(1.0),
         "target_network_update_freq": default(500),
@@ -52,7 +67,8 @@ class QMIXConfig(
 ):
     """Q-learning of a team: the value of all agents' actions is mixed from that of each agent's own."""
 
-    model: ValueNetwork = key(ValueNetwork(), "The network of each agent's action values.")
+    # Another section than that of the classes above: pydantic checks it, pyright takes it for an assignment.
+    model: TeamValueNetwork = key(TeamValueNetwork(), "The network of each agent's action values.")  # pyright: ignore
     mixer: Literal["qmix", "vdn"] = key(
         "qmix",
         "How the agents' values become one: vdn adds them up; qmix mixes them by a network whose weights depend on the state "
@@ -74,6 +90,20 @@ class QMIXConfig(
     adam_epsilon: float = key(1e-8, "What Adam adds to the root of the mean squared gradient.", gt=0, le=1)
     exploration_config: TeamValueExploration = key(TeamValueExploration(), "How to explore.")
 
+    @model_validator(mode="after")
+    def _memory_fits(self) -> Self:
+        if not self.model.use_lstm:
+            for name in _OF_SEQUENCES:
+                if getattr(self, name) != type(self).model_fields[name].default:
+                    raise MisfitError(
+                        name, "without model.use_lstm no sequences are replayed; set that too, or leave it out"
+                    )
+        elif not self.share_weights:
+            raise MisfitError("share_weights", "false with model.use_lstm: agents with a memory share their weights")
+        elif reads(self):
+            raise MisfitError("input", "files hold no states of the LSTM for its sequences to begin with; leave it out")
+        return self
+
 
 class VDNConfig(QMIXConfig, defaults={"mixer": default("vdn", rllib="qmix", why="that is what VDN is")}):
     """QMIX whose agents' values are added up."""
@@ -86,8 +116,10 @@ def policy_spec(config: QMIXConfig, spaces: EnvSpec) -> PolicySpec:
     from drl_cli.policies.policy_spec import NetSpec, PolicySpec
 
     team, about, seen = team_net(config, spaces, config.share_weights)
-    net = NetSpec(name="q", layers=net_builders.layers(config.model), heads=(("q", team.widest),), **seen)
-    return PolicySpec((net,), "joint_q", action=net_builders.action(config, spaces), **about)
+    cells = config.model.lstm_cell_size if config.model.use_lstm else 0
+    net = NetSpec(name="q", layers=net_builders.layers(config.model), heads=(("q", team.widest),), lstm=cells, **seen)
+    state = tuple((team.count, *shape) for shape in net.state_shapes)
+    return PolicySpec((net,), "joint_q", action=net_builders.action(config, spaces), state=state, **about)
 
 
 def mixer_spec(config: QMIXConfig, spec: PolicySpec) -> NetSpec | None:

@@ -18,6 +18,7 @@ from drl_cli.config.schema import MisfitError, Whole, default, key
 from drl_cli.config.sections.exploration import TYPE
 from drl_cli.config.sections.model import RecurrentNetwork
 from drl_cli.config.sections.offline import reads
+from drl_cli.config.sections.replay import SequenceKeys
 
 if TYPE_CHECKING:
     from drl_cli.envs.env_spec import EnvSpec
@@ -38,6 +39,7 @@ class R2D2Exploration(DQNExploration):
 
 class R2D2Config(
     QLearningKeys,
+    SequenceKeys,
     defaults={
         "tau": default(1.0),
         "target_network_update_freq": default(
@@ -71,50 +73,13 @@ class R2D2Config(
         rllib="null: one update per fragment, which with more workers trains less per step",
         why="a ratio that does not depend on the number of workers",
     )
-    burn_in: Whole = key(
-        0,
-        "Steps before the trained ones that refresh the stored LSTM state with the current weights; fewer if the "
-        "episode started later.",
-        "env steps",
-        ge=0,
-        le=1000,
-    )
-    replay_sequence_length: Annotated[Whole, Field(ge=1, le=2000)] | None = key(
-        None,
-        "Steps of a sequence, including those of burn_in; null: burn_in + model.max_seq_len.",
-        "env steps",
-        "null or a whole number in [1, 2000], more than burn_in",
-    )
-    zero_init_states: bool = key(
-        False,
-        "Whether sequences start with a zero LSTM state instead of the state stored at sampling.",
-        rllib=True,
-        why="the paper's comparison, and CartPole without velocities, favour stored states",
-    )
     use_h_function: bool = key(
         True, "Whether values are rescaled by h(x) = sign(x)(sqrt(|x| + 1) - 1) + h_function_epsilon x."
     )
     h_function_epsilon: float = key(1e-3, "The share of x in h(x).", needs=("use_h_function", 1), ge=1e-6, le=1)
-    prioritized_replay_eta: float = key(
-        0.9,
-        "Weight eta of the largest TD error in a sequence's priority; the mean has weight 1 - eta.",
-        "share",
-        needs=("prioritized_replay", 1),
-        ge=0,
-        le=1,
-    )
 
     @model_validator(mode="after")
     def _learns_from_sequences(self) -> R2D2Config:
-        whole = self.replay_sequence_length
-        if whole is not None and whole <= self.burn_in:
-            raise MisfitError("replay_sequence_length", f"{whole} is not more than burn_in {self.burn_in}")
-        both = whole is not None and "max_seq_len" in self.model.model_fields_set
-        if both and whole != self.burn_in + self.model.max_seq_len:
-            raise MisfitError(
-                "replay_sequence_length",
-                f"{whole} is not burn_in {self.burn_in} + model.max_seq_len {self.model.max_seq_len}; give one of the two",
-            )
         if not self.model.use_lstm:
             raise MisfitError("model.use_lstm", "without it the algorithm is DQN: use --run DQN")
         if self.worker_side_prioritization:

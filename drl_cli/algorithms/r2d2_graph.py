@@ -20,14 +20,14 @@ import numpy as np
 
 from drl_cli.algorithms.dqn_graph import RATES, ValueNet
 from drl_cli.algorithms.learner_graph import learner_graph
-from drl_cli.algorithms.losses.value import huber, squeezed, stretched
+from drl_cli.algorithms.losses.value import huber, looked_ahead, sequence_priority, squeezed, stretched
 from drl_cli.algorithms.r2d2 import R2D2Config
 from drl_cli.config.sections.replay import learnt_steps
 from drl_cli.policies.distributions_tf import TFActionValues
 from drl_cli.policies.forward_tf import Tensors, TFNet, values_of
 from drl_cli.policies.layers_tf import layer_noise
 from drl_cli.policies.policy_spec import NetSpec, PolicySpec
-from drl_cli.tf1.graph import Batch, Columns, Gradients, LearnerGraph
+from drl_cli.tf1.graph import Batch, Gradients, LearnerGraph, sequence_columns
 from drl_cli.tf1.optimizers import clipped
 from drl_cli.tf1.tensorflow import Tensor, tf
 
@@ -44,26 +44,7 @@ def build(
     ``scope`` (ending in "/") goes before every variable's name.
     """
     update = _R2D2Update(config, spec, initial, seed, scope)
-    return learner_graph(_columns(config, spec), RATES, update, spec, scope)
-
-
-def _columns(config: R2D2Config, spec: PolicySpec) -> Columns:
-    learnt = learnt_steps(config)
-    whole = config.burn_in + learnt + config.n_step
-    columns = {
-        "obs": ((whole, *spec.stacked_shape), spec.obs_dtype),
-        "begins": ((whole,), "float32"),
-        "action": ((learnt,), "int32"),
-        "reward": ((learnt,), "float32"),
-        "discount": ((learnt,), "float32"),
-        "ahead": ((learnt,), "int32"),
-        "mask": ((learnt,), "float32"),
-    }
-    if not config.zero_init_states:
-        columns |= {f"state_{index}": (shape, "float32") for index, shape in enumerate(spec.state)}
-    if config.prioritized_replay:
-        columns["weight"] = ((), "float32")
-    return columns
+    return learner_graph(sequence_columns(config, spec), RATES, update, spec, scope)
 
 
 class _R2D2Update:
@@ -87,7 +68,7 @@ class _R2D2Update:
         obs = batch["obs"][:, config.burn_in :]  # [B, L + n, …]
         greedy = self._values.best(q if config.double_q else target_q, obs)  # [B, L + n]
         value = self._chosen(target_q, greedy)  # [B, L + n]
-        bootstrap = tf.stop_gradient(self._ahead(value, batch["ahead"]))  # [B, L]
+        bootstrap = tf.stop_gradient(looked_ahead(value, batch["ahead"]))  # [B, L]
         target = batch["reward"] + batch["discount"] * self._in_returns(bootstrap)  # [B, L]
         target = squeezed(target, config.h_function_epsilon) if config.use_h_function else target  # [B, L]
         target = tf.stop_gradient(target)  # [B, L]
@@ -110,7 +91,9 @@ class _R2D2Update:
             "grad_norm": norm,
         }
         finite = tf.math.is_finite(loss + norm)
-        return Gradients({"q": gradients}, stats, finite, {"priority": tf.stop_gradient(self._priority(error, mask))})
+        return Gradients(
+            {"q": gradients}, stats, finite, {"priority": sequence_priority(error, mask, config.prioritized_replay_eta)}
+        )
 
     def _q(self, net: NetSpec, weights: Tensors, batch: Batch, draw: tuple[Tensor, int]) -> Tensor:
         """Return the values of all actions after the burn-in, [B, L + n, A]; ``draw``: (update number, stream) of the noise."""
@@ -131,17 +114,5 @@ class _R2D2Update:
         """Return the value of one action a step, [B, T]; ``q`` [B, T, A], ``action`` int32 [B, T]."""
         return tf.reduce_sum(q * tf.one_hot(action, q.shape[-1]), axis=-1)  # [B, T]
 
-    def _ahead(self, value: Tensor, ahead: Tensor) -> Tensor:
-        """Return ``value`` [B, L + n] as it is ``ahead`` (int32 [B, L], 0 to n) steps after each learnt one, [B, L]."""
-        steps, furthest = self._learnt_steps, self._config.n_step
-        later = tf.stack([value[:, at : at + steps] for at in range(furthest + 1)], axis=-1)  # [B, L, n + 1]
-        return tf.reduce_sum(later * tf.one_hot(ahead, furthest + 1), axis=-1)  # [B, L]
-
     def _in_returns(self, values: Tensor) -> Tensor:
         return stretched(values, self._config.h_function_epsilon) if self._config.use_h_function else values
-
-    def _priority(self, error: Tensor, mask: Tensor) -> Tensor:
-        """Return η·max |δ| + (1 − η)·mean |δ| over the learnt steps of each sequence, [B] (section 2.3)."""
-        size, eta = tf.abs(error), self._config.prioritized_replay_eta  # [B, L]
-        mean = tf.reduce_sum(size, axis=1) / tf.maximum(tf.reduce_sum(mask, axis=1), 1.0)  # [B]
-        return eta * tf.reduce_max(size, axis=1) + (1.0 - eta) * mean  # [B]

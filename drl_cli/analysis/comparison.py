@@ -92,6 +92,8 @@ def _describe(
     seconds = [run["seconds"] for run in runs if run["seconds"] is not None]
     entry["steps"] = statistics.median(run["steps"] for run in runs)
     entry["seconds"] = statistics.median(seconds) if seconds else None
+    rated = [run["elo"] for run in runs if run["elo"] is not None]
+    entry["elo"] = statistics.fmean(rated) if rated else None
     entry["goal"] = _goal(runs) if options.goal is not None else None
     return entry
 
@@ -115,6 +117,7 @@ def _unequal_steps(entries: Sequence[Mapping[str, Any]], options: CompareOptions
 def _run_facts(run: Run, found: Score, rows: Sequence[Row], options: CompareOptions) -> dict[str, Any]:
     facts = {"path": str(run.path), "id": run.id, "seed": run.seed, "state": run.state, "score": found.value}
     facts |= {"steps": found.steps, "seconds": found.seconds, "episodes": found.episodes}
+    facts["elo"] = scores.elo(rows, options.at)
     if options.goal is not None:
         first = scores.reached(rows, options.goal, options.score)
         is_late = first is not None and options.at is not None and first.steps > options.at

@@ -20,6 +20,7 @@ from drl_cli.envs import preprocessors as preprocessing
 from drl_cli.envs.env_spec import AgentsSetup, EnvSpec, Preprocessing
 from drl_cli.envs.multi_agent import open_envs
 from drl_cli.envs.multi_agent.multi_agent_env import MultiAgentEnv
+from drl_cli.envs.multi_agent.team import laid_over
 from drl_cli.errors import CheckpointError, ConfigError, EnvError, InputError, suggestion
 from drl_cli.extras import load
 from drl_cli.policies.numpy_policy import NumpyPolicy, policies_from_checkpoint, policy_from_checkpoint
@@ -131,7 +132,7 @@ def open_subject(
         allow = shlex.join([*command.split(), str(path), "--env", asked])
         raise EnvError(f"{found}: its environment {asked} would import a module. If you trust it, run: {allow}")
     name = make.resolve(asked, trusted=env is not None)
-    env_config = {**(facts.get("env_config") or {}), **overrides.get("env_config", {})}
+    env_config = laid_over(name.id, facts.get("env_config") or {}, overrides.get("env_config", {}))
     plan = preprocessing.for_scoring(_plan(found, facts))
     for policy in policies.values():
         if policy.spec.frames != preprocessing.frames_of(plan):

@@ -84,7 +84,7 @@ def opposed(subject: Subject, opponent: Subject | str) -> Subject:
 def _one_policy(subject: Subject) -> NumpyPolicy:
     """Return the policy that plays for a run: the one that learnt by self-play, or its only one."""
     if subject.agents is None:
-        raise ConfigError(f"--against: {subject.path}: {subject.env} has one agent; there is nobody to play against.")
+        raise ConfigError(f"--against: {subject.path}: {subject.env} has one agent, so there is no opponent to play.")
     setup = subject.agents.get("self_play")
     if setup is not None:
         return subject.policies[setup["learner"]]

@@ -8,6 +8,7 @@ Sources: the five-line loops of bsuite and gymnasium's own documentation.
 from __future__ import annotations
 
 import math
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Protocol, SupportsFloat, TypeVar
@@ -120,31 +121,16 @@ class FrameRecorder(Protocol):
         ...
 
 
-class Player:
-    """Plays ``policy`` in environments that ``make_env()`` makes, and yields each Episode as it ends.
+class EpisodePlayer(ABC):
+    """Plays episodes one after the other and yields each PlayedEpisode as it ends; subclasses play the steps.
 
     recorder: None, or called with the number of each episode for an object with ``add(frame)``, ``close()`` and
-    ``abort()`` (see ``envs.video``). keep: None, ``STEPS``, ``INFOS`` or ``CHOICES``. fresh: a new environment for every
-    episode. frames: how many of the last observations the policy acts on.
+    ``abort()`` (see ``envs.video``). fresh: a new environment for every episode.
     """
 
-    def __init__(
-        self,
-        policy: NumpyPolicy,
-        make_env: Callable[[], gymnasium.Env],
-        explore: bool = False,
-        recorder: Callable[[int], FrameRecorder] | None = None,
-        keep: str | None = None,
-        fresh: bool = False,
-        frames: int = 1,
-    ) -> None:
-        self._policy = policy
-        self._make_env = make_env
-        self._explore = explore
+    def __init__(self, recorder: Callable[[int], FrameRecorder] | None, fresh: bool) -> None:
         self._recorder = recorder
-        self._keep = keep
         self._fresh = fresh
-        self._frames = frames
 
     def play(self, limits: Limits, seed: int) -> Iterator[PlayedEpisode]:
         """Yield episodes until a limit is reached; episode i is seeded with ``seed + i``. Raises RunFailed."""
@@ -154,8 +140,8 @@ class Player:
         try:
             while number < count and left > 0:
                 if env is None:
-                    env = self._make_env()
-                horizon, bound = limits.horizon or math.inf, bound_of(env, limits.max_steps) or math.inf
+                    env = self._open()
+                horizon, bound = limits.horizon or math.inf, self._bound(env, limits)
                 episode = self._episode(env, PlayedEpisode(number, seed + number), min(left, horizon, bound))
                 if not episode.complete and episode.length >= min(horizon, bound):
                     episode.truncated, episode.is_cut = True, episode.length < horizon
@@ -169,7 +155,7 @@ class Player:
             if env is not None:
                 env.close()
 
-    def _episode(self, env: gymnasium.Env, episode: PlayedEpisode, most: float) -> PlayedEpisode:
+    def _episode(self, env: Any, episode: PlayedEpisode, most: float) -> PlayedEpisode:
         """Play one episode of at most ``most`` steps."""
         video = self._recorder(episode.number) if self._recorder else None
         try:
@@ -181,6 +167,49 @@ class Player:
         if video:
             video.close()
         return episode
+
+    @abstractmethod
+    def _open(self) -> Any:
+        """Return a new environment."""
+
+    @abstractmethod
+    def _bound(self, env: Any, limits: Limits) -> float:
+        """Return the env steps after which an episode is cut."""
+
+    @abstractmethod
+    def _steps(self, env: Any, episode: PlayedEpisode, most: float, video: FrameRecorder | None, /) -> None:
+        """Play at most ``most`` steps of ``episode`` and note them in it; frames go to ``video``."""
+
+
+class Player(EpisodePlayer):
+    """Plays ``policy`` in environments that ``make_env()`` makes, and yields each Episode as it ends.
+
+    recorder, fresh: see ``EpisodePlayer``. keep: None, ``STEPS``, ``INFOS`` or ``CHOICES``. frames: how many of the last
+    observations the policy acts on.
+    """
+
+    def __init__(
+        self,
+        policy: NumpyPolicy,
+        make_env: Callable[[], gymnasium.Env],
+        explore: bool = False,
+        recorder: Callable[[int], FrameRecorder] | None = None,
+        keep: str | None = None,
+        fresh: bool = False,
+        frames: int = 1,
+    ) -> None:
+        super().__init__(recorder, fresh)
+        self._policy = policy
+        self._make_env = make_env
+        self._explore = explore
+        self._keep = keep
+        self._frames = frames
+
+    def _open(self) -> gymnasium.Env:
+        return self._make_env()
+
+    def _bound(self, env: gymnasium.Env, limits: Limits) -> float:
+        return bound_of(env, limits.max_steps) or math.inf
 
     def _steps(self, env: gymnasium.Env, episode: PlayedEpisode, most: float, video: FrameRecorder | None) -> None:
         rng = np.random.default_rng([episode.seed, 1])

@@ -6,14 +6,13 @@ acted for it; agents act by the classes with which ``actors.agents_tester`` scor
 
 from __future__ import annotations
 
-import math
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from drl_cli.actors.agents_tester import ActingPolicies, AgentEpisode, play_step
-from drl_cli.analysis.play import INFOS, LONGEST_TEXT, AgentSteps, FrameRecorder, Limits, PlayedEpisode
+from drl_cli.analysis.play import INFOS, LONGEST_TEXT, AgentSteps, EpisodePlayer, FrameRecorder, Limits, PlayedEpisode
 from drl_cli.config.plain_data import plain
 from drl_cli.envs.env_reuse import FOREIGN
 from drl_cli.envs.make import UNBOUNDED_STEPS
@@ -25,7 +24,7 @@ if TYPE_CHECKING:
     from drl_cli.envs.multi_agent.multi_agent_env import AgentsStep, MultiAgentEnv
 
 
-class AgentsPlayer:
+class AgentsPlayer(EpisodePlayer):
     """Plays the policies of ``subject``, whose environment has several agents, and yields each episode as it ends."""
 
     def __init__(
@@ -38,45 +37,16 @@ class AgentsPlayer:
         fresh: bool = False,
     ) -> None:
         """See ``play.Player``; ``keep``: None, ``STEPS`` or ``INFOS``."""
+        super().__init__(recorder, fresh)
         self._subject, self._mode, self._explore = subject, render_mode, explore
-        self._recorder, self._keep, self._fresh = recorder, keep, fresh
+        self._keep = keep
         self._agents = subject.several
 
-    def play(self, limits: Limits, seed: int) -> Iterator[PlayedEpisode]:
-        """Yield episodes until a limit is reached; episode i is seeded with ``seed + i``. Raises RunFailed."""
-        left = math.inf if limits.steps is None else limits.steps
-        count = math.inf if limits.episodes is None else limits.episodes
-        horizon, bound = limits.horizon or math.inf, limits.max_steps or UNBOUNDED_STEPS
-        env, number = None, 0
-        try:
-            while number < count and left > 0:
-                if env is None:
-                    env = self._subject.make_agents_env(self._mode)
-                episode = self._episode(env, PlayedEpisode(number, seed + number), min(left, horizon, bound))
-                if not episode.complete and episode.length >= min(horizon, bound):
-                    episode.truncated, episode.is_cut = True, episode.length < horizon
-                left -= episode.length
-                number += 1
-                if self._fresh:
-                    env.close()
-                    env = None
-                yield episode
-        finally:
-            if env is not None:
-                env.close()
+    def _open(self) -> MultiAgentEnv:
+        return self._subject.make_agents_env(self._mode)
 
-    def _episode(self, env: MultiAgentEnv, episode: PlayedEpisode, most: float) -> PlayedEpisode:
-        """Play one episode of at most ``most`` steps."""
-        video = self._recorder(episode.number) if self._recorder else None
-        try:
-            self._steps(env, episode, most, video)
-        except BaseException:
-            if video:
-                video.abort()
-            raise
-        if video:
-            video.close()
-        return episode
+    def _bound(self, env: MultiAgentEnv, limits: Limits) -> float:
+        return limits.max_steps or UNBOUNDED_STEPS
 
     def _steps(self, env: MultiAgentEnv, played: PlayedEpisode, most: float, video: FrameRecorder | None) -> None:
         policies = self._subject.policies

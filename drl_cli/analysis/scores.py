@@ -9,6 +9,8 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from drl_cli.config.result_names import ratings
+
 Row = Mapping[str, Any]
 """A nested result of one iteration, a line of result.json."""
 
@@ -70,3 +72,12 @@ def reached(rows: Iterable[Row], goal: float, kind: str = "last") -> Score | Non
     """Return the first Score at or above ``goal``, or None."""
     found = trained(rows) if kind == "training" else evaluations(rows)
     return next((one for one in found if one.value >= goal), None)
+
+
+def elo(rows: Iterable[Row], at: int | None = None) -> float | None:
+    """Return the newest Elo rating of the policy that learns by self-play, within ``at`` env steps; None without one."""
+    found = None
+    for row in rows:
+        if at is None or (row.get("timesteps_total") or 0) <= at:
+            found = next(iter(ratings(row).values()), found)
+    return found

@@ -103,7 +103,7 @@ def _checkpoint(path: Path) -> Verification:
 def _against_policy(found: Checkpoint) -> list[str]:
     """Raise CheckpointError unless the weights are what every policy needs, finite and of its shapes.
 
-    Returns [] or, where the policy has a network of somebody's own that is not registered here, [why that was not looked at].
+    Returns [] or, where the policy has a custom network that is not registered here, [why its weights were not checked].
     """
     try:
         specs = policy_from_manifest.policy_specs(found.facts)

@@ -119,7 +119,10 @@ def _versions(versions: Mapping[str, Any]) -> str:
 def _of_policies(policies: Mapping[str, Mapping[str, Any]]) -> Iterator[tuple[str, str]]:
     for name, policy in policies.items():
         keys = f", differs in {', '.join(policy['differs_in'])}" if policy["differs_in"] else ""
-        yield name, f"acts for {_agents(policy['agents'])}{keys}{'' if policy['trained'] else ', does not learn'}"
+        yield (
+            "id",
+            f"{name}, acts for {_agents(policy['agents'])}{keys}{'' if policy['trained'] else ', does not learn'}",
+        )
         yield from _of_policy(policy)
 
 

@@ -96,8 +96,8 @@ def compare(
     > Y) is the probability that a run of X scores higher than a run of Y.
 
     JSON: {"score", "at", "goal", "confidence", "groups": [{"label", "algorithm", "env", "runs": [{"path", "id", "seed",
-    "state", "score", "steps", "seconds", "episodes"}], "n", "mean", "sd", "mean_low", "mean_high", "iqm", "iqm_low",
-    "iqm_high", "min", "max", "steps", "seconds", "goal": {"reached", "steps", "seconds"}}], "improvement": [{"env", "x",
+    "state", "score", "steps", "seconds", "episodes", "elo"}], "n", "mean", "sd", "mean_low", "mean_high", "iqm", "iqm_low",
+    "iqm_high", "min", "max", "steps", "seconds", "elo", "goal": {"reached", "steps", "seconds"}}], "improvement": [{"env", "x",
     "y", "probability", "low", "high"}], "overall": [...], "scaled": [{"label", "envs", "iqm", "iqm_low", "iqm_high"}],
     "notices": [...], "published": {"figures": [...], "best": [...], "sources": {...}, "notices": [...]}}.
     """
@@ -153,6 +153,8 @@ def _page(document: Mapping[str, Any], console: Console, quiet: bool) -> list[st
 def _scores(document: Mapping[str, Any], entries: Sequence[Mapping[str, Any]], console: Console) -> list[str]:
     pm = terminal.plus_minus(sys.stdout)
     names = ["", "seeds", f"mean {pm} sd", "IQM [95 %]", "steps", "time"]
+    rated = any(entry["elo"] is not None for entry in entries)
+    names += ["Elo"] if rated else []
     names += [f"to {document['goal']:g}"] if document["goal"] is not None else []
     grid = rich_tables.grid(names, left=[""], folded=[""])
     number = figures.score
@@ -161,6 +163,8 @@ def _scores(document: Mapping[str, Any], entries: Sequence[Mapping[str, Any]], c
         iqm = f"{number(entry['iqm'])} {figures.interval(entry['iqm_low'], entry['iqm_high'])}".rstrip()
         cells = [entry["label"], str(entry["n"]), number(entry["mean"]) + sd, iqm]
         cells += [figures.count(entry["steps"]), figures.clock(entry["seconds"])]
+        if rated:
+            cells.append("" if entry["elo"] is None else f"{entry['elo']:,.0f}")
         if document["goal"] is not None:
             cells.append(_reached(entry))
         grid.add_row(*cells)

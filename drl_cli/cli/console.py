@@ -202,8 +202,8 @@ def _iteration_line(result: Mapping[str, Any], spent: Budget | None = None) -> s
 
 
 def _by_policy(result: Mapping[str, Any]) -> str:
-    found = result.get("policy_reward_mean")
-    return f"; by policy: {figures.by_policy(found, METRICS_WIDTH)}" if found else ""
+    found = figures.by_policy(result, METRICS_WIDTH) if result.get("policy_reward_mean") else ""
+    return f"; by policy: {found}" if found else ""
 
 
 def _custom(result: Mapping[str, Any]) -> str:

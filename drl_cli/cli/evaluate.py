@@ -179,11 +179,11 @@ def evaluate(
     _hold(requirements, rows)
 
 
-def _requirements(texts: tuple[str, ...]) -> list[Requirement]:
+def _requirements(values: tuple[str, ...]) -> list[Requirement]:
     """Return the Requirements of ``--assert``. Raises ConfigError."""
     from drl_cli.runs import stop_rules
 
-    found = stop_rules.parse_requirements(texts)
+    found = stop_rules.parse_requirements(values)
     found = [one._replace(field=LONG_NAMES.get(one.field, one.field)) for one in found]
     for one in found:
         prefix, _, score = one.field.rpartition("/")

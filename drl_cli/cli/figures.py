@@ -11,6 +11,8 @@ import os
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
+from drl_cli.config.result_names import ratings
+
 if TYPE_CHECKING:
     from drl_cli.cli.view import Budget
 
@@ -62,15 +64,22 @@ def estimates(found: Mapping[str, Any]) -> str:
     return f"{name} {reward(mean)}{between} discounted, worth {reward(size)} of {found['episodes']:,} episodes"
 
 
-def by_policy(means: Mapping[str, float], width: int) -> str:
-    """The mean rewards of policies in ``width`` columns, and how many found no room."""
-    return custom_metrics({f"{name}_mean": value for name, value in means.items()}, width)
+def by_policy(result: Mapping[str, Any], width: int) -> str:
+    """The mean rewards of the policies of ``result``, in self-play with Elo ratings, as far as ``width`` columns hold them."""
+    rated = ratings(result)
+    means = (result.get("policy_reward_mean") or {}).items()
+    parts = [f"{name} {reward(mean)}{f' (Elo {rated[name]:,.0f})' if name in rated else ''}" for name, mean in means]
+    return _fitting(parts, width)
 
 
 def custom_metrics(found: Mapping[str, float], width: int) -> str:
     """The means of callbacks' metrics (``custom_metrics`` of a result) in ``width`` columns, and how many found no room."""
     means = [(name.removesuffix("_mean"), value) for name, value in found.items() if name.endswith("_mean")]
-    parts = [f"{' '.join(name.split())} {reward(value)}" for name, value in means]
+    return _fitting([f"{' '.join(name.split())} {reward(value)}" for name, value in means], width)
+
+
+def _fitting(parts: Sequence[str], width: int) -> str:
+    """As many of ``parts`` as ``width`` columns hold, and how many are left."""
     shown = len(parts)
     while shown:
         more = f", {len(parts) - shown} more" if shown < len(parts) else ""
@@ -135,7 +144,7 @@ def chart(
     """Draw ``values`` as ``height`` lines of at most ``width`` columns, the top line first.
 
     The lowest value shows as one eighth of a block, the highest as a full column; equal values as half a column. ``goal``: a
-    value that is inside the chart too, as a line behind the columns.
+    value that is inside the chart too, as a line drawn under the columns.
     """
     values = [v for v in values if v is not None and math.isfinite(v)]
     blocks = ASCII_BLOCKS if ascii_only else BLOCKS

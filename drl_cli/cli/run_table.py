@@ -92,10 +92,10 @@ def table(chosen: Sequence[Run | ListedSearch], console: Console, now: float | N
     )
     ascii_only = not terminal.is_unicode(sys.stdout)
     for place in range(len(chosen)):
-        texts = {name: cells[place] for name, (_, _, cells) in columns.items()}
-        texts["environment"] = figures.shorten(texts["environment"], max(SHORTEST_ENV, env_width), ascii_only)
-        state = Text(texts["state"], style=STYLES.get(texts["state"], ""))
-        grid.add_row(*(state if name == "state" else text for name, text in texts.items()))
+        shown = {name: cells[place] for name, (_, _, cells) in columns.items()}
+        shown["environment"] = figures.shorten(shown["environment"], max(SHORTEST_ENV, env_width), ascii_only)
+        state = Text(shown["state"], style=STYLES.get(shown["state"], ""))
+        grid.add_row(*(state if name == "state" else text for name, text in shown.items()))
     rich_tables.widen(console, grid)
     return rich_tables.rendered([grid], console)
 

@@ -101,8 +101,8 @@ def _row(name: str, *parts: Part) -> Text:
 def _learning(view: RunView, seconds: float, width: int) -> list[Text]:
     """Return the rows on rewards: training, evaluation and best each in a line of its own."""
     rows = [] if view.only_reads else [_row("training", *_training(view))]
-    if view.policies:
-        rows.append(_row("policies", f"   {figures.by_policy(view.policies, width - LABEL - 3)}"))
+    if view.by_policy.get("policy_reward_mean"):
+        rows.append(_row("policies", f"   {figures.by_policy(view.by_policy, width - LABEL - 3)}"))
     rows += [_row("evaluation", *_evaluation(view, seconds)), _row("best", *_best(view))]
     if view.estimates:
         rows.append(_row("recorded", f"   {figures.estimates(view.estimates)}"))

@@ -31,14 +31,14 @@ def grid(
     A first cell longer than half of the width has a line of its own, the rest of its row stands below.
     ``right``: numbers of the columns that are set flush right. ``color``: bold headings.
     """
-    texts = [[str(cell) for cell in row] for row in rows]
+    shown = [[str(cell) for cell in row] for row in rows]
     half = max(width // 2, len(headings[0]))
-    sizes = [max([len(heading), *(len(row[i]) for row in texts)]) for i, heading in enumerate(headings)]
-    sizes[0] = max([len(headings[0]), *(len(row[0]) for row in texts if len(row[0]) <= half)])
+    sizes = [max([len(heading), *(len(row[i]) for row in shown)]) for i, heading in enumerate(headings)]
+    sizes[0] = max([len(headings[0]), *(len(row[0]) for row in shown if len(row[0]) <= half)])
     before = sum(sizes[:-1]) + GAP * (len(sizes) - 1)
     room = max(min(sizes[-1], MIN_LAST), width - before)
     lines = []
-    for number, row in enumerate([list(headings), *texts]):
+    for number, row in enumerate([list(headings), *shown]):
         if len(row[0]) > sizes[0]:
             lines.append(row[0])
             row = ["", *row[1:]]

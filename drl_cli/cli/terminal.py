@@ -141,7 +141,7 @@ def write_raw(stream: Stream, text: str) -> None:
 
 
 class Forgiving:
-    """A text stream around another one that goes silent when that one breaks: a terminal that is gone, a full disk."""
+    """Wraps a stream and goes silent when it breaks: a closed terminal, a full disk."""
 
     def __init__(self, stream: IO[str]) -> None:
         self._stream = stream

@@ -71,7 +71,7 @@ class RunView:
     all of its stop rules. progress: the newest ``progress`` fields. curve: episode_reward_mean over env steps. phase: what
     takes time just now, empty when nothing does. compiling: what the learner is at before it can learn, or an empty string.
     evaluation: the newest one. best: what best.json says, or None. notices: the last lines, as (seconds, text, kind).
-    policies: mean return of an agent by policy id, {} of one agent.
+    by_policy: the newest result of several agents, {} of one agent.
     pace: (seconds, counters) of the last minute.
     """
 
@@ -89,7 +89,7 @@ class RunView:
     evaluation: Mapping[str, Any] | None = None
     estimates: Mapping[str, Any] | None = None
     custom_metrics: Mapping[str, Any] = field(default_factory=dict)
-    policies: Mapping[str, float] = field(default_factory=dict)
+    by_policy: Mapping[str, Any] = field(default_factory=dict)
     best: Mapping[str, Any] | None = None
     compiling: str = ""
     time_total: tuple[float, float | None] = (0.0, None)  # time_total_s, and when it was that
@@ -174,7 +174,7 @@ class RunView:
         }
         self.progress = {**self.progress, **{k: v for k, v in known.items() if v is not None}}
         self.custom_metrics = result.get("custom_metrics") or {}
-        self.policies = result.get("policy_reward_mean") or {}
+        self.by_policy = result if result.get("policy_reward_mean") else {}
         self.time_total = (result.get("time_total_s") or 0.0, seconds)
         self._see_evaluation_of(result, seconds)
 

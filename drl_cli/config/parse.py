@@ -136,7 +136,7 @@ def _idle(config: CommonKeys, mapping: Mapping[str, Any], where: Where) -> list[
 
 def own_network(config: Section) -> OwnNetwork | None:
     """Return the section ``model`` of a config, None where it has none that may name a registered network."""
-    model = getattr(config, "model", None)  # a registered algorithm's keys are its own
+    model = dict(config).get("model")  # a registered algorithm's keys are its own
     return model if isinstance(model, OwnNetwork) else None
 
 

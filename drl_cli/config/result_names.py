@@ -268,3 +268,9 @@ def flatten(result: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
 def is_number_field(name: str) -> bool:
     """Whether a stop rule or a ranking may name ``name``: a number of every run's results, of a policy, or of callbacks."""
     return name in NUMBER_FIELDS or name.startswith(OWN_PREFIXES) or policy_in(name) is not None
+
+
+def ratings(result: Mapping[str, Any]) -> dict[str, float]:
+    """Return {policy id: Elo rating} of a nested ``result``, of the policies that have one."""
+    found = (result.get("info") or {}).get("learner") or {}
+    return {name: own["elo"] for name, own in found.items() if isinstance(own, dict) and own.get("elo") is not None}

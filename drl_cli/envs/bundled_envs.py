@@ -23,6 +23,7 @@ HERE = {
     "MultiAgentCartPole": "drl/MultiAgentCartPole-v1",
     "MultiAgentCartPoleCrashing": "drl/MultiAgentCartPoleCrashing-v1",
     "TwoStepGame": "drl/TwoStepGame-v1",
+    "TwoStepGameWithGroupedAgents": "drl/TwoStepGame-v1",
 }
 """Class of RLlib's examples → the id of the same environment."""
 _RECORDED = {"halfcheetah": "HalfCheetah-v5", "hopper": "Hopper-v5"}

@@ -17,7 +17,7 @@ from drl_cli.policies import distributions_tf, filters_tf
 from drl_cli.policies.action_specs import ActionSpec, DiscreteSpec, MultiBinarySpec, box, multi_discrete
 from drl_cli.policies.distributions_tf import TFActionValues, allowed, masked
 from drl_cli.policies.forward_tf import TFNet
-from drl_cli.policies.team_tf import acting_heads, side_by_side
+from drl_cli.policies.team_tf import acting_heads, acting_step, side_by_side
 from drl_cli.tf1.tensorflow import Tensor, tf
 
 if TYPE_CHECKING:
@@ -48,10 +48,12 @@ class Greedy:
         if not self._spec.nets[0].image:
             given = tf.reshape(given, [-1, math.prod(self._spec.stacked_shape)])  # [B, I]
         if self._spec.team:
-            heads = side_by_side(
-                self._spec.team, acting_heads(self._spec.team, self._spec.nets[0], self._weights, given)
-            )
-            return self._to_env(self._chosen(heads, obs)), ()
+            team, net = self._spec.team, self._spec.nets[0]
+            if state:
+                heads, after = acting_step(team, net, self._weights, given, state)
+            else:
+                heads, after = acting_heads(team, net, self._weights, given), ()
+            return self._to_env(self._chosen(side_by_side(team, heads), obs)), after
         if not self._spec.previous:
             heads, state = self._net.step([given], state) if state else (self._net(given), ())
             return self._to_env(self._chosen(heads, obs)), tuple(state)

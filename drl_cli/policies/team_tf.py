@@ -12,6 +12,8 @@ from drl_cli.policies.team_forward import VALUES
 from drl_cli.tf1.tensorflow import Tensor, tf
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from drl_cli.policies.forward_tf import Tensors
     from drl_cli.policies.nets import NetSpec
     from drl_cli.policies.team_spec import TeamSpec
@@ -72,7 +74,37 @@ def by_agent(net: NetSpec, weights: Tensors, seen: Tensor) -> Tensors:
 def acting_heads(team: TeamSpec, net: NetSpec, weights: Tensors, obs: Tensor) -> Tensors:
     """Return the heads of the acting ``net`` at ``obs`` [B, D], [B, A, size] each; ``FILL`` for what is not allowed."""
     parts = TeamParts(team, obs)
-    heads = by_agent(net, weights, parts.each)  # [B, A, size]
+    return _of_allowed(parts, by_agent(net, weights, parts.each))  # [B, A, size]
+
+
+def acting_step(
+    team: TeamSpec, net: NetSpec, weights: Tensors, obs: Tensor, state: Sequence[Tensor]
+) -> tuple[Tensors, tuple[Tensor, ...]]:
+    """Return what ``acting_heads`` does of a ``net`` with an LSTM, and the next of its ``state``, [B, A, cells] each."""
+    parts = TeamParts(team, obs)
+    flat = [tf.reshape(part, [-1, part.shape[-1]]) for part in state]  # [B·A, cells] each
+    heads, after = TFNet(net, weights).step([tf.reshape(parts.each, [-1, team.obs])], flat)
+    found = {head: tf.reshape(y, [-1, team.count, y.shape[-1]]) for head, y in heads.items()}  # [B, A, size]
+    return _of_allowed(parts, found), tuple(tf.reshape(part, [-1, team.count, part.shape[-1]]) for part in after)
+
+
+def sequences_by_agent(
+    net: NetSpec, weights: Tensors, seen: Tensor, state: Sequence[Tensor], begins: Tensor, skip: int, looped: bool
+) -> Tensors:
+    """Run a ``net`` with an LSTM on what each agent sees, ``seen`` [B, S, A, O]; returns {head: [B, S − skip, A, size]}.
+
+    ``state``: of each agent before the first step, [B, A, cells] each; ``begins`` [B, S], ``skip``, ``looped``: as for
+    ``TFNet.sequence``. Agents are rows of one batch.
+    """
+    rows, steps, agents, size = seen.shape.as_list()
+    flat = tf.reshape(tf.transpose(seen, [0, 2, 1, 3]), [rows * agents, steps, size])  # [B·A, S, O]
+    before = [tf.reshape(part, [rows * agents, part.shape[-1]]) for part in state]  # [B·A, cells] each
+    heads, _ = TFNet(net, weights).sequence(flat, before, tf.repeat(begins, agents, axis=0), skip, looped)
+    each = {head: tf.reshape(y, [rows, agents, steps - skip, y.shape[-1]]) for head, y in heads.items()}
+    return {head: tf.transpose(y, [0, 2, 1, 3]) for head, y in each.items()}
+
+
+def _of_allowed(parts: TeamParts, heads: Tensors) -> Tensors:
     return {
         head: tf.where(parts.allowed, y, tf.fill(tf.shape(y), float(FILL))) if head in VALUES else y
         for head, y in heads.items()

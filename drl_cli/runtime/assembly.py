@@ -32,6 +32,7 @@ from drl_cli.config.sections.replay import BufferKeys, shards
 from drl_cli.config.sections.resources import gpus
 from drl_cli.config.sections.rollout import RolloutKeys, on_loss
 from drl_cli.contracts import Cluster, Handle
+from drl_cli.envs.multi_agent.team import laid_over
 from drl_cli.envs.preprocessors import for_scoring, frames_of
 from drl_cli.errors import ConfigError
 from drl_cli.experience.recorded import write
@@ -172,7 +173,9 @@ def make_parts(setup: RunSetup, cluster: Cluster, output: Path | str | None = No
     most = config.max_sample_requests_in_flight_per_worker if isinstance(config, StreamKeys) else OUTSTANDING
     # A reader may have come to the end of its files: its last fragment decides whether there is another call.
     most = most if remote_workers and not reads_only(config) else 1
-    pool = WorkerPool(cluster, make, max(1, config.num_workers), most, on_loss=on_loss(config))
+    pool = WorkerPool(
+        cluster, make, max(1, config.num_workers), most, on_loss=on_loss(config), memory=config.memory_per_worker
+    )
     loop = loop_kinds.make(row, cluster, pool, replay, learner, config)
     if not cluster.is_remote:
         pushed.result()
@@ -245,7 +248,6 @@ class WorkerMaker:
     ) -> None:
         """``worker``: its class, or the dotted name of it; ``output``: the folder to record into."""
         self._worker, self._setup, self._cluster, self._server, self._output = worker, setup, cluster, server, output
-        self.memory = setup.config.memory_per_worker  # bytes; the pool names them when a worker finds no place
 
     def __call__(self, index: int, incarnation: int, standing: Standing) -> Handle:
         """Return the handle of the worker."""
@@ -256,8 +258,8 @@ class WorkerMaker:
             "num_gpus": config.num_gpus_per_worker,
             "resources": dict(config.custom_resources_per_worker),
         }
-        if self.memory:
-            resources["memory"] = self.memory
+        if config.memory_per_worker:
+            resources["memory"] = config.memory_per_worker
         resources |= started_with(config)
         place = ACTOR if config.num_workers else HERE
         args = (config, env, self._setup.policies or self._setup.spec, identity, self._server)
@@ -302,7 +304,7 @@ def make_tester(setup: RunSetup, cluster: Cluster, server: Handle) -> Handle | M
     over = config.evaluation_config
     setting = {
         "id": env["id"],
-        "env_config": {**env["env_config"], **(over.env_config or {})},
+        "env_config": laid_over(env["id"], env["env_config"], over.env_config or {}),
         "imports": env.get("imports", ()),
         "plugins": env.get("plugins"),
         "horizon": over.horizon if over.horizon is not None else config.horizon,

@@ -41,6 +41,8 @@ class PartFailed(DrlError):
 class Reference:
     """The outcome of a call, now or later."""
 
+    watched = False  # whether a cluster wakes when it is done
+
     def __init__(self, future: Future) -> None:
         self.future = future
 

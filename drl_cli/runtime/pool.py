@@ -101,14 +101,16 @@ class WorkerPool:
         most: int,
         clock: Callable[[], float] = time.monotonic,
         on_loss: str = "replace",
+        memory: int = 0,
     ) -> None:
-        """``make.memory``, if any: the bytes that a worker asks for.
+        """``memory``: the bytes that each worker asks for, 0: none.
 
         ``on_loss``: what becomes of a worker that dies: "replace"; "drop": the others go on; "fail": the run ends.
         """
         self._cluster, self._make, self._most, self._clock, self._on_loss = cluster, make, most, clock, on_loss
         self._members = [_Member(index) for index in range(size)]
         self._standing: Callable[[int], Standing] = lambda index: Standing()
+        self._memory = memory
         self.restarts = 0
         self.fragments_lost = 0
         self.lost_workers: list[int] = []  # indices whose streams were cut since the loop last looked
@@ -246,7 +248,7 @@ class WorkerPool:
         self._noted = now
         everything, free = self._cluster.resources()
         figures = f"the cluster has {everything.get('CPU', 0):g} CPUs, {free.get('CPU', 0):g} of them free"
-        if getattr(self._make, "memory", 0):
+        if self._memory:
             total, left = (amounts.get("memory", 0) / 2**30 for amounts in (everything, free))
             figures += f", and {total:.1f} GiB of memory, {left:.1f} of them free"
         text = f"waiting for {len(waiting)} of {len(self._members)} workers to be placed; {figures}"

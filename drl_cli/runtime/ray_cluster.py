@@ -82,6 +82,8 @@ class Shell:
 class RemoteReference:
     """The outcome of a call to an actor."""
 
+    watched = False  # whether a cluster wakes when it is done
+
     def __init__(self, name: str, reference: ray.ObjectRef) -> None:
         self._name = name
         self.reference = reference
@@ -235,7 +237,7 @@ class RayCluster:
         """Return those of ``references`` that are done, waiting up to ``timeout`` seconds for the first of them."""
         self.check()
         for reference in references:
-            if not getattr(reference, "watched", False):
+            if not reference.watched:
                 reference.watched = True
                 reference.future.add_done_callback(self._wake)
         until = None if timeout is None else time.monotonic() + timeout

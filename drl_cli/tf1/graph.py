@@ -11,7 +11,7 @@ from collections.abc import Callable, Collection, Mapping
 from typing import Any, NamedTuple, Protocol, TypeAlias
 
 from drl_cli.config.sections.off_policy import BufferedKeys
-from drl_cli.config.sections.replay import is_prioritized
+from drl_cli.config.sections.replay import SequenceReplay, is_prioritized, learnt_steps
 from drl_cli.tf1.tensorflow import Tensor, Variable
 
 Batch: TypeAlias = dict[str, Tensor]  # column -> tensor [B, …], or of a batch of trajectories [E, T, …]
@@ -142,6 +142,28 @@ def transition_columns(config: BufferedKeys, spec: ActsOn) -> dict[str, tuple[Sh
         "discount": ((), "float32"),
         "next_obs": (spec.stacked_shape, spec.obs_dtype),
     }
+    if is_prioritized(config):
+        columns["weight"] = ((), "float32")
+    return columns
+
+
+def sequence_columns(config: BufferedKeys, spec: ActsOn) -> dict[str, tuple[Shape, str]]:
+    """Return the ``columns`` of a batch of sequences for a recurrent PolicySpec, with weights as ``transition_columns``."""
+    if not isinstance(config, SequenceReplay):
+        raise TypeError("keys of sequences are needed")
+    learnt = learnt_steps(config)
+    whole = config.burn_in + learnt + config.n_step
+    columns = {
+        "obs": ((whole, *spec.stacked_shape), spec.obs_dtype),
+        "begins": ((whole,), "float32"),
+        "action": ((learnt, *spec.action.shape), spec.action.dtype),
+        "reward": ((learnt,), "float32"),
+        "discount": ((learnt,), "float32"),
+        "ahead": ((learnt,), "int32"),
+        "mask": ((learnt,), "float32"),
+    }
+    if not config.zero_init_states:
+        columns |= {f"state_{index}": (shape, "float32") for index, shape in enumerate(spec.state)}
     if is_prioritized(config):
         columns["weight"] = ((), "float32")
     return columns

@@ -8,6 +8,7 @@ from drl_cli.algorithms.dqn import DQN, DQNConfig
 from drl_cli.algorithms.ppo import PPO, PPOConfig
 from drl_cli.envs.multi_agent import open_envs
 from drl_cli.extras import load
+from drl_cli.policies import filters
 from drl_cli.runtime.cluster import InlineCluster
 
 GAMMA = 0.9
@@ -15,15 +16,20 @@ SHARED = {"default_policy": AGENTS}
 APART = {"first": ("a",), "others": ("b", "c")}
 
 
-def policies_setup(kind, policies, **keys):
+def policies_setup(kind, policies, own, **keys):
+    """Return (the run's config, {policy id: PolicySetup}, the nets); ``own``: {policy id: keys in which it differs}."""
     given = {"num_workers": 0, "num_envs_per_worker": 2, "rollout_fragment_length": 8, "gamma": GAMMA, **keys}
-    config = (PPOConfig if kind == "ppo" else DQNConfig)(**given, seed=0)
+    schema = PPOConfig if kind == "ppo" else DQNConfig
     nets = load((PPO if kind == "ppo" else DQN).nets)
-    spec = nets.policy_spec(config, SPACES)
-    return config, {name: PolicySetup(config, spec, agents, True) for name, agents in policies.items()}, nets
+    configs = {name: schema(**given | own.get(name, {}), seed=0) for name in policies}
+    setups = {
+        name: PolicySetup(configs[name], nets.policy_spec(configs[name], SPACES), agents, True)
+        for name, agents in policies.items()
+    }
+    return schema(**given, seed=0), setups, nets
 
 
-def agents_worker(monkeypatch, kind="ppo", policies=SHARED, breaks=0.0, always=False, identity=None, **keys):
+def agents_worker(monkeypatch, kind="ppo", policies=SHARED, breaks=0.0, always=False, identity=None, own=None, **keys):
     """Return (a MultiAgentWorker in environments of AtRandom, these environments)."""
     made = []
 
@@ -32,7 +38,7 @@ def agents_worker(monkeypatch, kind="ppo", policies=SHARED, breaks=0.0, always=F
         return made[-1]
 
     monkeypatch.setattr(open_envs, "open_setup", open_setup)
-    config, setups, nets = policies_setup(kind, policies, **keys)
+    config, setups, nets = policies_setup(kind, policies, own or {}, **keys)
     env = {
         "id": "at-random",
         "env_config": {},
@@ -44,11 +50,14 @@ def agents_worker(monkeypatch, kind="ppo", policies=SHARED, breaks=0.0, always=F
         },
     }
     server = InlineCluster().spawn("server", "drl_cli.actors.parameter_server:ParameterServer", (), "here")
-    weights = {name: nets.initial_weights(config, own.spec, 0) for name, own in setups.items()}
+    weights = {
+        name: nets.initial_weights(one.config, one.spec, 0) | filters.first_weights(one.spec)
+        for name, one in setups.items()
+    }
     acting = {name: {one: own[one] for one in setups[name].spec.weight_names()} for name, own in weights.items()}
     server.call("push", acting)
-    own = {"seed": 3, "index": 0, "incarnation": 0, "random_steps": 0, "stream": 0, "streams": 2, "base": 0}
-    return MultiAgentWorker(config, env, setups, own | (identity or {}), server), made
+    place = {"seed": 3, "index": 0, "incarnation": 0, "random_steps": 0, "stream": 0, "streams": 2, "base": 0}
+    return MultiAgentWorker(config, env, setups, place | (identity or {}), server), made
 
 
 def lived_by(made, agents):

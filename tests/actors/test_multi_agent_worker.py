@@ -83,15 +83,28 @@ def test_agent_steps_are_counted_where_the_config_says_so(monkeypatch):
         assert token.steps == int(columns["steps"].sum() if "steps" in columns else columns["reward"].size)
 
 
-@pytest.mark.parametrize("kind", ["ppo", "dqn"])
-def test_a_worker_that_goes_on_from_its_state_sends_what_it_would_have_sent(monkeypatch, kind):
-    worker, _ = agents_worker(monkeypatch, kind, APART)
+LSTM = {"model": {"use_lstm": True, "lstm_cell_size": 4, "max_seq_len": 4, "fcnet_hiddens": [8]}}
+FILTER = {"observation_filter": "MeanStdFilter"}
+
+
+@pytest.mark.parametrize(
+    ("kind", "own"),
+    [
+        ("ppo", {}),
+        ("dqn", {}),
+        ("ppo", {"first": LSTM, "others": FILTER}),
+        ("dqn", {"others": {**FILTER, "n_step": 3}}),
+    ],
+    ids=["ppo", "dqn", "lstm-filter", "plain-filter"],
+)
+def test_a_worker_that_goes_on_from_its_state_sends_what_it_would_have_sent(monkeypatch, kind, own):
+    worker, _ = agents_worker(monkeypatch, kind, APART, own=own)
     for _ in range(3):
         worker.collect()
     arrays, facts = worker.state()
     AtRandom.numbers = iter(range(10_000, 20_000))
     expected = [worker.collect() for _ in range(2)]
-    other, _ = agents_worker(monkeypatch, kind, APART)
+    other, _ = agents_worker(monkeypatch, kind, APART, own=own)
     AtRandom.numbers = iter(range(100, 10_000))
     other.collect()  # whatever came before counts for nothing
     assert other.load(arrays, facts) == 0
@@ -100,7 +113,7 @@ def test_a_worker_that_goes_on_from_its_state_sends_what_it_would_have_sent(monk
         assert token.agents == again.agents
         for name, columns in sent.policies.items():
             for column, values in columns.items():
-                if "obs" not in column and column != "logp":
+                if "obs" not in column and "state" not in column and column != "logp":
                     np.testing.assert_array_equal(values, resent.policies[name][column], err_msg=f"{name} {column}")
 
 
@@ -155,3 +168,27 @@ def test_agents_are_cut_short_at_a_soft_horizon_and_their_environment_goes_on(mo
     resets = sum(env.resets for env in made)
     assert resets < len(token.agents) + 2
     assert columns["truncated"].any()
+
+
+@pytest.mark.parametrize("batch_mode", ["truncate_episodes", "complete_episodes"])
+def test_memory_and_filter_are_of_one_policy_each(monkeypatch, batch_mode):
+    worker, _ = agents_worker(
+        monkeypatch, "ppo", APART, 0.02, own={"first": LSTM, "others": FILTER}, batch_mode=batch_mode
+    )
+    remembered = []
+    for _ in range(6):
+        token, sent = worker.collect()
+        first, others = sent.policies["first"], sent.policies["others"]
+        assert set(token.seen) == {"others"} and "state_0" not in others and "position" not in others
+        lengths = first.get("length", first.get("steps", np.full(2, len(first["reward"]))))
+        for stream, steps in enumerate(lengths.tolist()):
+            ended = (first["terminated"] | first["truncated"])[:steps, stream]
+            position, state = first["position"][:steps, stream], first["state_0"][:steps, stream]
+            begins = np.flatnonzero(ended[:-1]) + 1
+            assert not position[begins].any() and not state[begins].any()
+            inside = np.setdiff1d(np.arange(1, steps), begins)
+            assert (position[inside] == position[inside - 1] + 1).all()
+            remembered += [np.abs(state[inside]).max()] if len(inside) else []
+        batch = join([first], GAMMA, 4)
+        assert batch["state_0"].shape[-1] == 4
+    assert min(remembered) > 0

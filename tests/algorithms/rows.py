@@ -75,6 +75,24 @@ CASES |= {
         "QMIX", "MultiDiscrete", {"share_weights": False, "prioritized_replay": True, "double_q": False}
     ),
     "QMIX-MultiDiscrete-averaged": Case("QMIX", "MultiDiscrete", {"policy_average": 0.9, "hypernet_hiddens": ()}),
+    "QMIX-MultiDiscrete-memory-prioritized": Case(
+        "QMIX",
+        "MultiDiscrete",
+        {
+            "model": SMALL | {"use_lstm": True, "lstm_cell_size": 4, "max_seq_len": 3},
+            "burn_in": 1,
+            "prioritized_replay": True,
+        },
+    ),
+    "VDN-MultiDiscrete-memory-zeros": Case(
+        "VDN",
+        "MultiDiscrete",
+        {
+            "model": SMALL | {"use_lstm": True, "lstm_cell_size": 4, "max_seq_len": 3},
+            "burn_in": 1,
+            "zero_init_states": True,
+        },
+    ),
     "MADDPG-MultiDiscrete-twin-shared-averaged-prioritized": Case(
         "MADDPG",
         "MultiDiscrete",

@@ -14,7 +14,7 @@ from drl_cli.policies import policy_from_manifest
 from drl_cli.policies.distributions_tf import TFActionValues
 from drl_cli.policies.forward_tf import TFNet
 from drl_cli.policies.numpy_policy import NumpyPolicy
-from drl_cli.policies.team_tf import acting_heads, side_by_side
+from drl_cli.policies.team_tf import acting_heads, acting_step, side_by_side
 from drl_cli.tf1.tensorflow import tf
 
 pytestmark = pytest.mark.tensorflow
@@ -111,6 +111,8 @@ def test_graph_publishes_the_policy_s_variables_and_asks_for_the_replay_s_column
     assert sorted(running.graph.published) == sorted(expected)
     columns, in_sequences = running.graph.columns, bool(running.spec.state)
     wanted = IN_SEQUENCES if in_sequences else COLUMNS
+    if in_sequences and running.config.zero_init_states:
+        wanted = wanted - {"state_0", "state_1"}
     assert set(columns) == wanted | ({"weight"} if running.config.prioritized_replay else set())
     image = (*IMAGE[:2], IMAGE[2] * case.frames)
     shown, dtype = (image, "uint8") if case.image else (running.spec.stacked_shape, "float32")
@@ -118,7 +120,7 @@ def test_graph_publishes_the_policy_s_variables_and_asks_for_the_replay_s_column
     assert in_sequences or columns["next_obs"] == columns["obs"]
     acted = {"Discrete": ((), "int32"), "MultiDiscrete": ((2,), "int32")}.get(case.actions, ((ACTIONS,), "float32"))
     acted = ((2 * ACTIONS,), "float32") if running.spec.team and case.actions == "Box" else acted
-    assert columns["action"] == (((LEARNT,), "int32") if in_sequences else acted)
+    assert columns["action"] == (((LEARNT, *acted[0]), acted[1]) if in_sequences else acted)
     values = running.values()
     assert all(np.array_equal(values[name], value) for name, value in running.initial.items())
     assert {name.partition("_adam/")[0] for name in values if "_adam/" in name} == OPTIMISERS[case.row]
@@ -188,7 +190,11 @@ def test_numpy_policy_of_the_published_weights_acts_like_the_graph(running):
     with tf.Graph().as_default(), tf.Session() as session:
         weights = {name: tf.constant(value) for name, value in published.items()}
         net = TFNet(spec.nets[0], weights)
-        if spec.team:
+        if spec.team and spec.state:
+            given = tuple(map(tf.constant, state))
+            found, _ = acting_step(spec.team, spec.nets[0], weights, tf.constant(obs), given)
+            heads = side_by_side(spec.team, found)
+        elif spec.team:
             heads = side_by_side(spec.team, acting_heads(spec.team, spec.nets[0], weights, tf.constant(obs)))
         elif spec.state:
             heads, _ = net.sequence(tf.constant(obs[:, None]), tuple(map(tf.constant, state)))

@@ -1,5 +1,6 @@
 """What ``checks.env_check`` finds in environments with one flaw each, in processes of their own."""
 
+import functools
 import os
 from pathlib import Path
 
@@ -22,6 +23,12 @@ def _found_by_other_processes(monkeypatch):
 def findings(name, **over):
     report = env_check.check(f"{name}-v0", {**QUESTION, **over})
     return {one.what: (one.state, one.text) for one in report["findings"]}, report
+
+
+@functools.cache
+def found_quickly(name):
+    """The findings of a short check, which several cases look at."""
+    return findings(name, seconds=0.5)[0]
 
 
 def test_sound_environment_has_nothing_to_look_at():
@@ -69,7 +76,7 @@ def test_sound_environment_has_nothing_to_look_at():
     ],
 )
 def test_flaw_is_found(name, what, state, text):
-    found, _ = findings(name, seconds=0.5)
+    found = found_quickly(name)
     assert found[what][0] == state and text in found[what][1]
 
 

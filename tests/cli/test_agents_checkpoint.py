@@ -31,7 +31,7 @@ def test_policies_of_a_checkpoint_each_have_their_own_weights(tmp_path):
 def test_info_lists_each_policy_with_its_agents_and_nets(tmp_path, capsys):
     path = write_pair(tmp_path, policy_of={"0": "a", "1": "b", "2": "b"})
     lines = typed(capsys, "info", path)[0].splitlines()
-    assert "a         acts for agent 0" in lines and "b         acts for agents 1, 2" in lines
+    assert "id        a, acts for agent 0" in lines and "id        b, acts for agents 1, 2" in lines
     assert sum(line.startswith("net ") for line in lines) == 2
     held = json.loads(typed(capsys, "info", path, "--json")[0])
     assert held["policy"] is None and held["can"]["play"] == {"possible": True, "why": None}

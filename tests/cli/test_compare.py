@@ -80,6 +80,7 @@ def test_json_has_the_documented_keys(results, capsys):
             "max",
             "steps",
             "seconds",
+            "elo",
             "goal",
         ]
     )
@@ -89,6 +90,20 @@ def test_json_has_the_documented_keys(results, capsys):
     help_text = " ".join(drl(capsys, "-h").out.split())
     named = [*document, *group, *group["runs"][0], *group["goal"], *document["improvement"][0]]
     assert [name for name in named if f'"{name}"' not in help_text and not name.startswith("goal_")] == []
+
+
+def test_elo_of_self_play_stands_in_a_column_of_its_own(tmp_path, capsys, monkeypatch):
+    monkeypatch.setenv("TUNE_RESULT_DIR", str(tmp_path))
+    rated = [{"info": {"learner": {"main": {"elo": value}}}} for value in (1000.0, 1234.4)]
+    for seed, shift in enumerate((0.0, 1.0)):
+        rows = [row(number, evaluation=evaluation(number, shift), **rated[number - 1]) for number in (1, 2)]
+        write_run(tmp_path, seed, rows, seed=seed, config={"seed": seed}, run="PPO", env="drl/TicTacToe-v1")
+    write_run(tmp_path, 9, [row(2, evaluation=evaluation(2, 0.5))], config={}, run="DQN", env="drl/TicTacToe-v1")
+    heads, *lines = [line.split() for line in drl(capsys, "default").out.splitlines()[1:4]]
+    assert heads[-1] == "Elo"
+    assert sorted((line[0], line[-1]) for line in lines) == [("DQN", "0:04"), ("PPO", "1,234")]
+    document = json.loads(drl(capsys, "default", "--at", 1000, "--json").out)
+    assert [(entry["algorithm"], entry["elo"]) for entry in document["groups"]] == [("PPO", 1000.0)]
 
 
 def test_runs_without_an_evaluation_are_refused_with_a_way_out(tmp_path, capsys, monkeypatch):

@@ -83,3 +83,10 @@ def test_shorten_leaves_what_fits():
 )  # fmt: skip
 def test_size_has_two_digits_or_more(count, shown):
     assert figures.size(count) == shown
+
+
+def test_policies_have_their_rating_beside_their_reward():
+    result = {"policy_reward_mean": {"main": 0.25, "older": -0.25}, "info": {"learner": {"main": {"elo": 1034.4}}}}
+    assert figures.by_policy(result, 60) == "main 0.25 (Elo 1,034), older -0.25"
+    assert figures.by_policy(result, 30) == "main 0.25 (Elo 1,034), 1 more"
+    assert figures.by_policy({"policy_reward_mean": {"main": 3.0}, "info": {"learner": {}}}, 60) == "main 3.0"

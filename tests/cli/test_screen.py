@@ -246,3 +246,9 @@ def test_live_screen_takes_an_event_of_the_past_at_its_own_time():
     live("notice", {"text": "new"})
     live.close()
     assert [seconds for seconds, _, _ in live.view.notices] == [61.0, 500.0]
+
+
+def test_rating_of_self_play_is_on_the_screen():
+    result = {"policy_reward_mean": {"main": 0.5}, "info": {"learner": {"main": {"elo": 1205.0}}}}
+    lines = drawn(80, 24, script=[*watched.SCRIPT, (51.0, "result", {"result": result})])
+    assert ["policies", "main", "0.5", "(Elo", "1,205)"] in [line.split() for line in lines]

@@ -109,3 +109,20 @@ def test_place_of_a_policys_key_is_that_of_the_block_it_was_given_in():
     assert (
         Where("my.yaml", {("a",): 3, ("a", "b"): 4, ("a", "b", "c"): 5}).inside("a", "b").place(("c",)) == "my.yaml:5"
     )
+
+
+def test_mapping_of_rllibs_examples_is_written_out_by_the_numbers_of_the_policies():
+    by_class = {"type": "ray.rllib.examples.multi_agent_and_self_play.policy_mapping_fn.PolicyMappingFn"}
+    given = {"policies": ["p0", "p1"], "policy_mapping_fn": by_class}
+    config, problems, notices = read(table.find("IMPALA"), {"multiagent": given}, "f.yaml")
+    assert problems == [] and config.multiagent.policy_mapping == {"0": "p0", "1": "p1"}
+    assert notices == ["multiagent.policy_mapping_fn PolicyMappingFn is read as policy_mapping {0: p0, 1: p1}."]
+    for other in (["left", "right"], None):
+        assert read(table.find("IMPALA"), {"multiagent": {**given, "policies": other}}, "f.yaml")[1]
+
+
+def test_policies_of_rllibs_maddpg_that_only_say_whose_they_are_are_what_drl_does_anyway():
+    policies = {f"p{number}": [None, None, None, {"agent_id": number}] for number in (0, 1)}
+    config, problems, notices = read(table.find("MADDPG"), {"multiagent": {"policies": policies}}, "f.yaml")
+    assert (problems, notices) == ([], ["multiagent with a policy for each agent is what drl does anyway."])
+    assert config.multiagent.policies == {}

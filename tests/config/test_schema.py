@@ -491,6 +491,13 @@ _TEAM_VALUES = {
     "mixing_embed_dim": 32,
     "hypernet_hiddens": [64],
     "double_q": True,
+    "model.use_lstm": False,
+    "model.lstm_cell_size": 64,
+    "model.max_seq_len": 20,
+    "burn_in": 0,
+    "replay_sequence_length": None,
+    "zero_init_states": False,
+    "prioritized_replay_eta": 0.9,
 }
 _MADDPG = {
     "train_batch_size": 256,

@@ -14,6 +14,7 @@ EXAMPLES = "ray.rllib.examples.env."
         ("stateless_cartpole.StatelessCartPole", "drl/StatelessCartPole-v1"),
         ("multi_agent.MultiAgentCartPole", "drl/MultiAgentCartPole-v1"),
         ("two_step_game.TwoStepGame", "drl/TwoStepGame-v1"),
+        ("two_step_game.TwoStepGameWithGroupedAgents", "drl/TwoStepGame-v1"),
     ],
 )
 def test_class_of_an_environment_that_is_here_runs_as_it(path, here):

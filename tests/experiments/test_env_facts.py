@@ -118,7 +118,12 @@ def test_function_chooses_as_episodes_begin():
             {},
             "callbacks: No class of callbacks is registered",
         ),
-        (("input=nowhere",), {"run": "DQN"}, "input: nowhere"),
+        (("input=nowhere",), {"run": "DQN"}, "nowhere: No such file or directory. It takes a file, a folder"),
+        (
+            ("input=nowhere", "input_evaluation=[is]"),
+            {"run": "DQN"},
+            "input_evaluation: with several agents nothing is estimated from recorded episodes. Leave it out.",
+        ),
         (
             ("remote_worker_envs=true", "num_envs_per_worker=2", "record_env=true"),
             {},

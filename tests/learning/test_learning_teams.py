@@ -41,3 +41,22 @@ def test_qmix_solves_the_two_step_game_from_random_actions_and_vdn_cannot(name, 
     keys = RANDOM | {"lr": 1e-3, "learning_starts": 200, "target_network_update_freq": 200}
     found = evaluations(name, "TwoStepTeam-v0", keys, 4000)
     assert found[-2:] == [value, value], found
+
+
+MEMORY = {"use_lstm": True, "lstm_cell_size": 16, "max_seq_len": 2}
+
+
+@pytest.mark.learning
+@pytest.mark.parametrize(
+    ("name", "model", "least", "most"), [("QMIX", MEMORY, 1.0, 1.0), ("VDN", MEMORY, 1.0, 1.0), ("QMIX", {}, 0.0, 0.6)]
+)
+def test_team_with_memory_recalls_what_it_saw_and_one_without_stays_at_chance(name, model, least, most):
+    keys = RANDOM | {
+        "lr": 3e-3,
+        "learning_starts": 200,
+        "target_network_update_freq": 100,
+        "evaluation_num_episodes": 50,
+        "model": {"fcnet_hiddens": [16], **model},
+    }
+    found = evaluations(name, "RecallTeam-v0", keys, 3000)
+    assert least <= found[-1] <= most, found

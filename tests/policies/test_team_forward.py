@@ -67,6 +67,28 @@ def test_graph_and_numpy_act_alike(shared):
     assert found.tolist() == policy.to_env(mine).tolist()
 
 
+def test_memory_in_a_graph_and_in_numpy_goes_on_alike():
+    policy, obs = policy_of(model={"fcnet_hiddens": (6,), "use_lstm": True, "lstm_cell_size": 4}), observations()
+    state = policy.initial_state(ROWS)
+    assert [part.shape for part in state] == [(ROWS, 3, 4)] * 2
+    mine, after, _ = policy.act(obs, state, None, False)
+    again, last, _ = policy.act(observations(1), after, None, False)
+    with tf.Graph().as_default(), tf.Session() as session:
+        greedy = Greedy(policy.spec, policy.weights)
+        first = greedy(tf.constant(obs), tuple(map(tf.constant, state)))
+        action, carried = session.run([*greedy(tf.constant(observations(1)), first[1])])
+        found = session.run(first[0])
+    assert found.tolist() == policy.to_env(mine).tolist()
+    assert action.tolist() == policy.to_env(again).tolist()
+    for expected, part in zip(last, carried, strict=True):
+        np.testing.assert_allclose(part, expected, rtol=1e-5, atol=1e-6)
+    # Agents do not share a memory: what one of them saw does not change another's.
+    other = obs.copy()
+    other[:, :3] += 1.0
+    changed = policy.act(other, state, None, False)[1][0]
+    assert np.array_equal(changed[:, 1:], after[0][:, 1:]) and not np.array_equal(changed[:, 0], after[0][:, 0])
+
+
 def test_what_a_mask_forbids_is_never_chosen_and_a_mask_of_nothing_forbids_nothing():
     policy = policy_of()
     obs = observations(mask=[[0, 1, 0, 0], [0, 0, 0, 0], [1, 0, 1, 0]])

@@ -339,7 +339,7 @@ def test_patient_cluster_waits_for_workers_without_end(reports):
 
 def test_memory_of_the_cluster_is_told_where_workers_ask_for_it(reports):
     pool, makes, cluster, clock = make_pool(size=1)
-    makes.memory = 2**31
+    pool._memory = 2**31
     cluster.resources = lambda: ({"CPU": 4.0, "memory": 8 * 2**30}, {"CPU": 1.0, "memory": 2**30})
     pool.start({})
     pool._members[0].ready = Later()

@@ -38,6 +38,16 @@ def test_tester_is_told_to_play_whole_games():
     )
 
 
+def test_evaluation_env_config_of_a_team_reaches_its_agents_environment():
+    team = env(
+        id="drl/Team-v1", env_config={"env": "mpe2/simple_spread-v3", "env_config": {"N": 3}}, preprocessing=None
+    )
+    config = small_config(evaluation_config={"env_config": {"N": 5}})
+    cluster = SimpleNamespace(spawn=spawned)
+    asked = assembly.make_tester(assembly.RunSetup("row", config, team, "spec"), cluster, "server")[0]
+    assert asked["env_config"] == {"env": "mpe2/simple_spread-v3", "env_config": {"N": 5}}
+
+
 def test_worker_is_told_the_plan():
     setup = assembly.RunSetup(None, small_config(), env(), "spec")
     make = assembly.WorkerMaker("worker", setup, SimpleNamespace(spawn=spawned), "server")

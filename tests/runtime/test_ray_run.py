@@ -3,6 +3,7 @@
 The tests run in the order of the file: the last one closes the cluster.
 """
 
+import functools
 import ipaddress
 import json
 import os
@@ -24,6 +25,7 @@ from drl_cli.envs.callbacks import Callbacks, register_callbacks
 from drl_cli.errors import ClusterUnavailable, DrlError, PluginFailed, RunFailed
 from drl_cli.experience.recorded.pieces import layout_of
 from drl_cli.experience.recorded.read import Source
+from drl_cli.experiments import env_facts as agents_facts
 from drl_cli.extras import load
 from drl_cli.policies.custom_models import register_model
 from drl_cli.runtime import pool as pool_module
@@ -56,27 +58,41 @@ def first():
     trainer.close()
 
 
+def begun(trainers, row="SAC", restore=None, env=None, **over):
+    """Start a run in the Ray that is there, which takes no CPUs of Ray's count, and append it to ``trainers``."""
+    keys = QUICK | {"num_cpus_per_worker": 0} | over
+    if row == "SAC":
+        trainer = Driver(row, small_config(**keys), env or env_facts("Pendulum-v1"))
+    else:
+        schema = load(table.find(row).config)
+        own = {name: value for name, value in keys.items() if name in schema.model_fields or name not in QUICK}
+        trainer = Driver(row, schema.model_validate(own), env or env_facts("CartPole-v1"))
+    trainers.append(trainer)
+    if restore:
+        trainer.restore(*restore)
+    trainer.start()
+    return trainer
+
+
 @pytest.fixture
 def beside(first):
-    """Function as ``run`` for a run in the Ray that is there; it takes no CPUs of Ray's count."""
+    """Function as ``begun`` for a run of this test."""
     trainers = []
+    yield functools.partial(begun, trainers)
+    for trainer in trainers:
+        trainer.close()
 
-    def start(restore=None, env=None, row="SAC", **over):
-        keys = QUICK | {"num_cpus_per_worker": 0} | over
-        if row == "SAC":
-            trainer = Driver(row, small_config(**keys), env or env_facts("Pendulum-v1"))
-        else:
-            schema = load(table.find(row).config)
-            own = {name: value for name, value in keys.items() if name in schema.model_fields or name not in QUICK}
-            config = schema.model_validate(own)
-            trainer = Driver(row, config, env or env_facts("CartPole-v1"))
-        trainers.append(trainer)
-        if restore:
-            trainer.restore(*restore)
-        trainer.start()
-        return trainer
 
-    yield start
+@pytest.fixture(scope="module")
+def apart(first):
+    """A run whose learner, replay and one worker are actors, with a custom model that only TensorFlow can compute."""
+    trainers = []
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(plugins.MODELS, "_things", {})
+        register_model("mine", model_of_no_module())
+        env = env_facts("Pendulum-v1") | {"plugins": plugins.registered()}
+        keys = {"num_workers": 1, "learner_actor": True, "num_replay_shards": 1, "evaluation_interval": 1}
+        yield begun(trainers, env=env, model={"custom_model": "mine"}, **keys)
     for trainer in trainers:
         trainer.close()
 
@@ -87,6 +103,16 @@ def until_learning(trainer, iterations=200):
         if result["info"]["num_updates"] > 0:
             return result
     raise AssertionError("no update was made")
+
+
+def model_of_no_module(**methods):
+    """A custom model that no process can import: the class itself has to travel."""
+
+    def describe(self, shape):
+        self.features, self.variables = 4, {"kernel": (*shape, 4)}
+
+    parts = {"__init__": describe, "graph": lambda self, tf, w, x: tf.tanh(tf.matmul(x, w["kernel"]))}
+    return type("Mine", (), parts | methods)
 
 
 def is_loopback(text):
@@ -219,8 +245,8 @@ def test_best_checkpoint_holds_the_updates_that_its_counters_say(beside, tmp_pat
     assert found.json("state")["loop"]["meters"]["episodes"] == found.facts["counters"]["episodes_total"]
 
 
-def test_learner_and_replay_train_as_actors_too(beside, tmp_path):
-    trainer = beside(num_workers=1, learner_actor=True, num_replay_shards=1)
+def test_learner_and_replay_train_as_actors_too(apart, tmp_path):
+    trainer = apart
     result = until_learning(trainer)
     while result["info"]["num_updates"] < 50:
         result = trainer.train()
@@ -368,15 +394,6 @@ def test_killed_worker_does_not_stop_the_gradients_of_a3c(beside):
     assert 0 <= info["weight_lag_mean"] <= info["weight_lag_max"]
 
 
-def test_lost_learner_ends_the_run_with_one_clear_error(beside):
-    trainer = beside(num_workers=1, learner_actor=True)
-    os.kill(trainer.parts.learner.ready().result(), signal.SIGKILL)
-    with pytest.raises(DrlError, match="^learner was lost: ") as caught:
-        for _ in range(50):
-            trainer.train()
-    assert caught.value.exit_code == 3
-
-
 def test_environment_that_raises_in_the_worker_ends_in_one_clear_error(beside):
     env = env_facts("Pendulum-v1") | {"id": "RaisesInConstructor-v0", "imports": ("runtime_envs",)}
     with pytest.raises(DrlError) as caught:
@@ -434,33 +451,38 @@ def test_mix_of_workers_that_sample_and_read_keeps_its_shares(beside, tmp_path):
     assert info["num_steps_read"] / info["num_steps_sampled"] == pytest.approx(0.5, abs=0.15)
 
 
-def model_of_no_module(**methods):
-    """A custom model that no process can import: the class itself has to travel."""
-
-    def describe(self, shape):
-        self.features, self.variables = 4, {"kernel": (*shape, 4)}
-
-    parts = {"__init__": describe, "graph": lambda self, tf, w, x: tf.tanh(tf.matmul(x, w["kernel"]))}
-    return type("Mine", (), parts | methods)
-
-
-@pytest.mark.parametrize("in_numpy", [True, False])
-def test_a_custom_model_travels_to_the_workers_and_to_a_learner_elsewhere(beside, monkeypatch, in_numpy):
-    monkeypatch.setattr(plugins.MODELS, "_things", {})
-    forward = {"forward": lambda self, w, x: np.tanh(x @ w["kernel"])} if in_numpy else {}
-    register_model("mine", model_of_no_module(**forward))
-    env = env_facts("Pendulum-v1") | {"plugins": plugins.registered()}
-    trainer = beside(env=env, learner_actor=not in_numpy, model={"custom_model": "mine"}, evaluation_interval=1)
+def assert_model_travelled(trainer, workers):
     acted = noting_who_acts(trainer)
     until_learning(trainer)
     for _ in range(300):
         result = trainer.train()
-        if acted == {(0, 0), (1, 0)} and trainer.scored_result() is not None:
+        if acted == workers and trainer.scored_result() is not None:
             break
-    assert acted == {(0, 0), (1, 0)} and result["num_restarts"] == 0
+    assert acted == workers and result["num_restarts"] == 0
     assert trainer.scored_result()["episodes_this_iter"] > 0
     weights, _ = trainer.parts.server.call("state").result()
     assert weights["default_policy"]["policy/custom/kernel"].shape == (3, 4)
+
+
+@pytest.mark.slow
+def test_a_custom_model_in_numpy_travels_to_the_workers(beside, monkeypatch):
+    monkeypatch.setattr(plugins.MODELS, "_things", {})
+    register_model("mine", model_of_no_module(forward=lambda self, w, x: np.tanh(x @ w["kernel"])))
+    env = env_facts("Pendulum-v1") | {"plugins": plugins.registered()}
+    trainer = beside(env=env, model={"custom_model": "mine"}, evaluation_interval=1)
+    assert_model_travelled(trainer, {(0, 0), (1, 0)})
+
+
+def test_a_custom_model_travels_to_a_worker_and_to_a_learner_elsewhere(apart):
+    assert_model_travelled(apart, {(0, 0)})
+
+
+def test_lost_learner_ends_the_run_with_one_clear_error(apart):
+    os.kill(apart.parts.learner.ready().result(), signal.SIGKILL)
+    with pytest.raises(DrlError, match="^learner was lost: ") as caught:
+        for _ in range(50):
+            apart.train()
+    assert caught.value.exit_code == 3
 
 
 def test_callbacks_of_workers_and_tester_report_their_metrics(beside):
@@ -501,6 +523,27 @@ def test_what_cannot_be_imported_in_rays_processes_ends_the_run_at_once(beside, 
     ):
         until_learning(trainer)
     plugins.CALLBACKS._things.pop("looking")  # the runs of other tests shall not carry it
+
+
+def test_two_policies_of_several_agents_learn_and_are_scored_by_name(beside):
+    mapping = {"0": "first", "*": "others"}
+    agents = {"copies": 3, "policies": {"first": {}, "others": {"lr": 0.002}}, "policy_mapping": mapping}
+    row = table.find("DQN")
+    config = load(row.config).model_validate({"multiagent": agents})
+    facts = agents_facts.found(row, config, "CartPole-v1").facts
+    trainer = beside(
+        env=facts | {"asked": "CartPole-v1", "imports": ()},
+        row="DQN",
+        num_workers=1,
+        multiagent=agents,
+        xla=False,
+        seed=5,
+    )
+    result = until_learning(trainer)
+    assert set(result["policy_reward_mean"]) == set(result["info"]["learner"]) == {"first", "others"}
+    both = sum(count * result["policy_reward_mean"][name] for name, count in (("first", 1), ("others", 2)))
+    assert both == pytest.approx(result["episode_reward_mean"])
+    assert all(np.isfinite(own["loss"]) for own in result["info"]["learner"].values())
 
 
 def test_close_leaves_no_process_and_no_folder(first):

@@ -137,3 +137,22 @@ def quantile_huber(errors: Tensor, threshold: float) -> Tensor:
     side = tf.stop_gradient(tf.cast(errors < 0.0, tf.float32))  # [B, N, M]
     each = tf.abs(middles - side) * huber(errors, threshold) / threshold  # [B, N, M]
     return tf.reduce_sum(tf.reduce_mean(each, axis=2), axis=1)  # [B]
+
+
+def looked_ahead(value: Tensor, ahead: Tensor) -> Tensor:
+    """Return ``value`` [B, L + n] as it is ``ahead`` (int32 [B, L], 0 to n) steps after each of the first L, [B, L]."""
+    steps = ahead.shape[1]
+    furthest = value.shape[1] - steps
+    later = tf.stack([value[:, at : at + steps] for at in range(furthest + 1)], axis=-1)  # [B, L, n + 1]
+    return tf.reduce_sum(later * tf.one_hot(ahead, furthest + 1), axis=-1)  # [B, L]
+
+
+def sequence_priority(error: Tensor, mask: Tensor, eta: float) -> Tensor:
+    """Return η·max |δ| + (1 − η)·mean |δ| over the steps of each sequence, [B], without gradient.
+
+    ``error`` δ [B, L], 0 where ``mask`` (0 or 1, [B, L]) is 0. Source: Kapturowski et al. 2019, "Recurrent Experience Replay in
+    Distributed Reinforcement Learning", section 2.3.
+    """
+    size = tf.abs(error)  # [B, L]
+    mean = tf.reduce_sum(size, axis=1) / tf.maximum(tf.reduce_sum(mask, axis=1), 1.0)  # [B]
+    return tf.stop_gradient(eta * tf.reduce_max(size, axis=1) + (1.0 - eta) * mean)  # [B]

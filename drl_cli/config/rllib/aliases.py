@@ -11,7 +11,15 @@ from drl_cli.config.key_description import fields_of, section_of
 from drl_cli.config.origins import Path, Where
 from drl_cli.config.plain_data import has_path
 from drl_cli.config.rllib import old_versions, refused_keys
-from drl_cli.config.rllib.common_defaults import EMPTY, SEVERAL, UNREAD, clashes, class_name
+from drl_cli.config.rllib.common_defaults import (
+    EMPTY,
+    SEVERAL,
+    UNREAD,
+    clashes,
+    class_name,
+    is_of_maddpg,
+    mapped_by_number,
+)
 from drl_cli.config.rllib.ignored_keys import ANYWAY, IDLE, IN_EVOLUTION, Idle, asks_for_nothing, fits, taken
 from drl_cli.config.rllib.other_libraries import RLLIB_2
 from drl_cli.config.schema import Section
@@ -134,7 +142,7 @@ def renamed(
         reading.shorten(key)
     reading.drop_clashes()
     reading.drop_empty_multiagent()
-    reading.say_what_is_unread_of_policies()
+    reading.say_how_policies_are_read()
     reading.drop_fake_gpus()
     instead = IN_EVOLUTION if "noise_stdev" in fields_of(schema) else {}
     for old, values in {**ANYWAY, **instead}.items():
@@ -209,16 +217,22 @@ class _Reading:
         self._say_alike(f"{'.'.join(path)} {shown(value)}", of_one, of_many, many=1)
 
     def drop_empty_multiagent(self) -> None:
-        """Take away a ``multiagent`` block that names no policies."""
+        """Take away a ``multiagent`` block that names no policies, or one for each agent of MADDPG."""
         given = self.mapping.get("multiagent")
-        if isinstance(given, dict) and given and all(asks_for_nothing(EMPTY.get(k, ()), v) for k, v in given.items()):
-            self.mapping.pop("multiagent")
-            self._say_alike("multiagent without policies", *DONE)
+        if isinstance(given, dict) and given:
+            is_empty = all(asks_for_nothing(EMPTY.get(k, ()), v) for k, v in given.items())
+            if is_empty or is_of_maddpg(given):
+                self.mapping.pop("multiagent")
+                what = "without policies" if is_empty else "with a policy for each agent"
+                self._say_alike(f"multiagent {what}", *DONE)
 
-    def say_what_is_unread_of_policies(self) -> None:
-        """Say that of RLlib's (class, observation space, action space, config) the config alone is read."""
+    def say_how_policies_are_read(self) -> None:
+        """Say that of RLlib's (class, spaces, config) the config alone is read, and who acts for whom by its example."""
         given = self.mapping.get("multiagent")
         policies = given.get("policies") if isinstance(given, dict) else None
+        if given and mapped_by_number(given):
+            said = ", ".join(f"{agent}: {name}" for agent, name in given["policy_mapping"].items())
+            self.notices.append(f"multiagent.policy_mapping_fn PolicyMappingFn is read as policy_mapping {{{said}}}.")
         for name, own in policies.items() if isinstance(policies, dict) else ():
             if isinstance(own, (list, tuple)) and len(own) == TUPLE and any(part is not None for part in own[:-1]):
                 self._say_alike(f"multiagent.policies.{name}", *CONFIG_ALONE)

@@ -6,6 +6,7 @@ before. Source: RLlib 1.0 (COMMON_CONFIG, MODEL_DEFAULTS), with the keys that la
 """
 
 import re
+from collections.abc import Mapping
 from typing import Any
 
 from drl_cli.config.key_description import fields_of, section_of
@@ -68,6 +69,32 @@ def class_name(value: object) -> str | None:
     """Return the name of the class whose full path ``value`` is, where it is one of RLlib's or Tune's; else None."""
     match = _CLASS.fullmatch(value) if isinstance(value, str) else None
     return match[1] if match else None
+
+
+def mapped_by_number(multiagent: dict[str, Any]) -> bool:
+    """Write out the mapping of RLlib's example PolicyMappingFn; returns whether ``multiagent`` asks for it.
+
+    In it the policy p0 acts for the agent 0, p1 for 1 and so on. It stays where policies have other names.
+    """
+    asked, names = multiagent.get("policy_mapping_fn"), [str(name) for name in multiagent.get("policies") or ()]
+    if not isinstance(asked, dict) or class_name(asked.get("type")) != "PolicyMappingFn":
+        return False
+    if not names or not all(re.fullmatch(r"p\d+", name) for name in names):
+        return False
+    del multiagent["policy_mapping_fn"]
+    multiagent["policy_mapping"] = {name[1:]: name for name in names}
+    return True
+
+
+def is_of_maddpg(multiagent: Mapping[str, Any]) -> bool:
+    """Whether ``multiagent`` is what RLlib's MADDPG needs: policies that say nothing but whose, ``agent_id``, they are."""
+    policies = multiagent.get("policies")
+    own = (
+        [value[-1] if isinstance(value, list) and value else value for value in (policies or {}).values()]
+        if isinstance(policies, dict)
+        else []
+    )
+    return bool(own) and all(isinstance(one, dict) and set(one) == {"agent_id"} for one in own)
 
 
 def clashes(mapping: dict[str, Any], schema: type[Section]) -> list[tuple[tuple[str, ...], str]]:

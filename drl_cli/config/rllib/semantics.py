@@ -3,11 +3,11 @@
 Used by ``experiments.spec`` and, for files that searches write, by ``search.trial_ranks``. A bare command keeps the
 defaults of this program. Three rules go beyond the keys that are given:
 
-- Whoever gives ``rollout_fragment_length`` or ``train_batch_size``, in a file or with a flag, and no ``training_intensity``,
-  gets RLlib's ratio of updates to env steps: one update after each round of fragments. Only for algorithms of RLlib's that
+- ``rollout_fragment_length`` or ``train_batch_size``, given in a file or with a flag without ``training_intensity``, selects
+  RLlib's ratio of updates to env steps: one update after each round of fragments. Only for algorithms of RLlib's that
   alternate between sampling and learning (its SAC, DDPG, TD3, DQN, SimpleQ and R2D2; APEX never waits).
-- Whoever gives a ``train_batch_size`` that one fragment of an on-policy algorithm would pass, since more environments step at
-  a time here, gets batches of that size: by shorter fragments, as RLlib's PPO adjusts them, or, where their length is given
+- A ``train_batch_size`` that is smaller than one fragment of an on-policy algorithm, since more environments step at a time
+  here, is kept exactly: by shorter fragments, as RLlib's PPO adjusts them, or, where their length is given
   too, by RLlib's one environment.
 - In a file, ``adam_epsilon`` is RLlib's where it is not given, and so is ``min_iter_time_s`` where there are workers: its
   files do not say them, and count evaluations, checkpoints and ``training_iteration`` in such iterations. A stop rule is

@@ -10,7 +10,7 @@ from typing import Annotated, Protocol, runtime_checkable
 from pydantic import Field, model_validator
 from typing_extensions import Self
 
-from drl_cli.config.schema import Section, Whole, key
+from drl_cli.config.schema import MisfitError, Section, Whole, key
 from drl_cli.config.sections.model import RecurrentNetwork
 
 Beta = Annotated[float, Field(ge=0, le=1)]
@@ -153,11 +153,61 @@ class ShardedReplay(Protocol):
 
 @runtime_checkable
 class SequenceReplay(Protocol):
-    """A config whose replay draws sequences for an LSTM (R2D2's)."""
+    """A config whose replay draws sequences where its network ends in an LSTM."""
 
     burn_in: int
+    n_step: int
     replay_sequence_length: int | None
+    zero_init_states: bool
     model: RecurrentNetwork
+
+
+class SequenceKeys(Section):
+    """Keys of a replay that draws sequences for an LSTM, where ``model.use_lstm`` says that there is one."""
+
+    burn_in: Whole = key(
+        0,
+        "Steps before the trained ones that refresh the stored LSTM state with the current weights; fewer if the "
+        "episode started later.",
+        "env steps",
+        ge=0,
+        le=1000,
+    )
+    replay_sequence_length: Annotated[Whole, Field(ge=1, le=2000)] | None = key(
+        None,
+        "Steps of a sequence, including those of burn_in; null: burn_in + model.max_seq_len.",
+        "env steps",
+        "null or a whole number in [1, 2000], more than burn_in",
+    )
+    zero_init_states: bool = key(
+        False,
+        "Whether sequences start with a zero LSTM state instead of the state stored at sampling.",
+        rllib=True,
+        why="the paper's comparison, and CartPole without velocities, favour stored states",
+    )
+    prioritized_replay_eta: float = key(
+        0.9,
+        "Weight eta of the largest TD error in a sequence's priority; the mean has weight 1 - eta.",
+        "share",
+        needs=("prioritized_replay", 1),
+        ge=0,
+        le=1,
+    )
+
+    @model_validator(mode="after")
+    def _sequence_is_as_long_as_its_parts(self) -> Self:
+        whole = self.replay_sequence_length
+        if whole is not None and whole <= self.burn_in:
+            raise MisfitError("replay_sequence_length", f"{whole} is not more than burn_in {self.burn_in}")
+        if not isinstance(self, SequenceReplay):
+            raise TypeError("keys of sequences without a network that may be recurrent")
+        both = whole is not None and "max_seq_len" in self.model.model_fields_set
+        if both and whole != self.burn_in + self.model.max_seq_len:
+            raise MisfitError(
+                "replay_sequence_length",
+                f"{whole} is not burn_in {self.burn_in} + model.max_seq_len {self.model.max_seq_len}; give one of the two",
+            )
+        return self
 
 
 def intensity(config: ReplayRatio) -> float:
@@ -184,7 +234,7 @@ def learns_returns(config: Section) -> bool:
 
 def learnt_steps(config: Section) -> int:
     """Return the steps of a drawn sequence that are learnt from: 1 where transitions are drawn."""
-    if not isinstance(config, SequenceReplay):
+    if not isinstance(config, SequenceReplay) or not config.model.use_lstm:
         return 1
     whole = config.replay_sequence_length
     return config.model.max_seq_len if whole is None else whole - config.burn_in
@@ -197,5 +247,5 @@ def span(config: Section) -> int:
     """
     if not isinstance(config, ReplayKeys):
         return 1
-    burn_in = config.burn_in if isinstance(config, SequenceReplay) else 0
+    burn_in = config.burn_in if isinstance(config, SequenceReplay) and config.model.use_lstm else 0
     return burn_in + learnt_steps(config) + config.n_step - 1

@@ -1,6 +1,6 @@
-"""Keys of self-play: the policy that learns plays against frozen copies of itself, and against opponents by name.
+"""Keys of self-play: the trained policy plays against frozen copies of itself and scripted opponents.
 
-The section ``multiagent.self_play``; without opponents it does nothing. Sources: Silver et al. 2017 (arXiv 1712.01815:
+The section ``multiagent.self_play``; self-play is off without opponents. Sources: Silver et al. 2017 (arXiv 1712.01815:
 play against oneself), Vinyals et al. 2019 (AlphaStar: prioritised fictitious self-play).
 """
 
@@ -23,48 +23,48 @@ class SelfPlayConfig(Section):
 
     opponents: Annotated[Whole, Field(ge=0, le=100)] = key(
         0,
-        "Frozen copies of the learner that are kept as opponents; when all places are taken, the oldest copy is replaced.",
+        "Number of frozen copies of the learner kept as opponents; a new copy then replaces the oldest.",
     )
     scripted: _Names = key(
         (),
-        "Opponents by name that take part in training: random (any legal action), those that come with drl, and those "
+        "Scripted opponents in training: random (any legal action), those bundled with drl, and those "
         "registered with drl_cli.register_opponent.",
         allowed="a list of names",
     )
     own_share: _Share = key(
-        0.5, "Share of the episodes in which the learner plays all sides; the rest is played against opponents."
+        0.5, "Fraction of episodes in which the learner plays all sides; the others are played against opponents."
     )
     freeze_interval: Annotated[Whole, Field(ge=1)] | None = key(
-        20_000, "A copy is frozen so long after the one before; null: not by time.", "steps"
+        20_000, "Interval at which a copy is frozen; null: not at intervals.", "steps"
     )
     freeze_win_rate: Annotated[float, Field(gt=0.0, le=1.0)] | None = key(
         None,
-        "A copy is frozen as soon as the learner's win rate against the newest copy reaches this; null: not by it.",
+        "A copy is frozen as soon as the learner's win rate against the newest copy reaches this; null: not by win rate.",
     )
     choose: Literal["newest", "uniform", "prioritised"] = key(
         "uniform",
-        "Which opponent is met: newest (the newest copy, and those by name), uniform (any), or prioritised (in proportion to "
+        "How opponents are sampled: newest (the newest copy and the scripted ones), uniform, or prioritised (in proportion to "
         "the share of games that the learner does not win, to the power of priority_power).",
     )
     priority_power: Annotated[float, Field(gt=0.0, le=100.0)] = key(
-        2.0, "Exponent p of (1 − win rate)^p where opponents are chosen as prioritised."
+        2.0, "Exponent p of (1 − win rate)^p in prioritised sampling of opponents."
     )
     win_window: Annotated[Whole, Field(ge=1, le=100_000)] = key(
-        100, "Win rates are over so many of the latest games against an opponent.", "games"
+        100, "Number of latest games against an opponent over which its win rate is computed.", "games"
     )
     evaluate_against: Annotated[tuple[OpponentName, ...], Field(strict=False, min_length=1, max_length=100)] = key(
         ("random",),
-        "Opponents by name in evaluations, in turn, with sides exchanged; the score is the learner's return.",
+        "Scripted opponents in evaluations, played in turn on every side; the score is the learner's return.",
         allowed="a list of one name or more",
     )
 
     @property
     def is_on(self) -> bool:
-        """Whether there is anybody to play against."""
+        """Whether any opponent is configured."""
         return bool(self.opponents or self.scripted)
 
     @model_validator(mode="after")
     def _freezes_somehow(self) -> Self:
         if self.opponents and self.freeze_interval is None and self.freeze_win_rate is None:
-            raise MisfitError("freeze_interval", "no copy would ever be frozen; give it, or freeze_win_rate")
+            raise MisfitError("freeze_interval", "no copy would ever be frozen; set it or freeze_win_rate")
         return self

@@ -47,7 +47,7 @@ class AgentsCallbackEpisode:
 
     @property
     def agents(self) -> list[str]:
-        """Every agent that there may be."""
+        """Every possible agent."""
         return list(self.env.agents)
 
     @property

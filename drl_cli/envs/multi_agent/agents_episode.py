@@ -1,4 +1,4 @@
-"""The running episode of an environment with several agents: who is in it, who has ended, and what was left out.
+"""The running episode of an environment with several agents: which agents are in it, which have ended, and what was left out.
 
 Used by ``dictionary``. Environments differ in what they say of an agent's end; here every agent that was observed ends once:
 
@@ -6,7 +6,7 @@ Used by ``dictionary``. Environments differ in what they say of an agent's end; 
 - An agent that its environment drops without an end is truncated at its last observation.
 - An agent that comes back after its end is left out for the rest of the episode.
 - An observation of None, and one that is missing at an agent's end: the last one that there was.
-- A reward of an agent that has not been observed yet, or that had ended before, counts for nobody.
+- A reward of an agent that has not been observed yet, or that had ended before, is dropped.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ class AgentsEpisode:
     """What must be remembered of an episode from step to step."""
 
     def __init__(self, views: Mapping[str, AgentView]) -> None:
-        """``views``: of every agent that there may be."""
+        """``views``: of every possible agent."""
         self._views = views
         self._last: dict[str, np.ndarray] = {}  # of those who are in it: their last observation
         self._ended: set[str] = set()
@@ -111,7 +111,7 @@ class AgentsEpisode:
             if agent not in self._views:
                 raise EnvError(
                     f"agent {agent!r} is not among the environment's agents ({', '.join(list(self._views)[:8])})."
-                    f"{suggestion(agent, list(self._views))} Name every agent that there may be in possible_agents."
+                    f"{suggestion(agent, list(self._views))} List every possible agent in possible_agents."
                 )
         return by_agent
 

@@ -20,11 +20,15 @@ if TYPE_CHECKING:
     from drl_cli.envs.env_spec import EnvSpec
 
 
-def multi_agent_cart_pole(num_agents: int = 2, render_mode: str | None = None, **env_config: Any) -> Copies:
+def multi_agent_cart_pole(
+    num_agents: int = 2, render_mode: str | None = None, config: Mapping[str, Any] | None = None, **env_config: Any
+) -> Copies:
     """Return ``num_agents`` CartPoles, of agents "0", "1", …; ``env_config`` is CartPole's.
 
-    Raises ValueError for fewer than one agent.
+    ``config``: all of these in a mapping, as files of RLlib 2 write them. Raises ValueError for fewer than one agent.
     """
+    if config:
+        return multi_agent_cart_pole(**{"num_agents": num_agents, "render_mode": render_mode, **env_config, **config})
     if type(num_agents) is not int or num_agents < 1:
         raise ValueError(f"num_agents {num_agents!r:.40} must be a whole number from 1 on")
     return Copies(lambda: make.make("CartPole-v1", env_config, render_mode), num_agents)
@@ -41,12 +45,26 @@ class CrashingCartPoles(MultiAgentEnv):
         p_crash_reset: float = 0.0,
         p_stall: float = 0.002,
         stall_time_sec: float = 0.1,
+        config: Mapping[str, Any] | None = None,
         **env_config: Any,
     ) -> None:
         """``p_crash``, ``p_crash_reset``: probability that a step or a reset raises; ``p_stall``: that a step stalls.
 
-        ``stall_time_sec``: for how long. ``env_config``: as for ``multi_agent_cart_pole``.
+        ``stall_time_sec``: for how long. ``config``: all of these in a mapping. ``env_config``: as for
+        ``multi_agent_cart_pole``, and ``init_time_s``, or ``init_time_s_min`` and ``init_time_s_max``: seconds that a
+        construction takes.
         """
+        if config:
+            own = {
+                "p_crash": p_crash,
+                "p_crash_reset": p_crash_reset,
+                "p_stall": p_stall,
+                "stall_time_sec": stall_time_sec,
+            }
+            CrashingCartPoles.__init__(self, **{**own, **env_config, **config})
+            return
+        least = env_config.pop("init_time_s_min", env_config.pop("init_time_s", 0.0))
+        time.sleep(np.random.default_rng().uniform(least, max(least, env_config.pop("init_time_s_max", least))))
         self._env = multi_agent_cart_pole(**env_config)
         self.agents, self.notes, self.metadata = self._env.agents, self._env.notes, self._env.metadata
         self._p_crash, self._p_crash_reset = p_crash, p_crash_reset

@@ -5,23 +5,16 @@ Registered by ``envs.bundled_envs``. Source: PettingZoo's connect_four (1.27), w
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
-from gymnasium import spaces
 
-from drl_cli.envs.multi_agent.agent_view import view_of
-from drl_cli.envs.multi_agent.multi_agent_env import AgentsStep, MultiAgentEnv
-
-if TYPE_CHECKING:
-    from drl_cli.envs.env_spec import EnvSpec
+from drl_cli.envs.multi_agent.small_games import BoardGame
 
 ROWS, COLUMNS = 6, 7
 _STONES = ROWS * COLUMNS
 _DIRECTIONS = ((0, 1), (1, 0), (1, 1), (1, -1))
 _SIDE = 32  # pixels of a square
-_NOBODY: frozenset[str] = frozenset()
 
 
 def board_of(obs: np.ndarray) -> np.ndarray:
@@ -43,58 +36,31 @@ def has_four(board: np.ndarray, row: int, column: int) -> bool:
     return False
 
 
-class ConnectFour(MultiAgentEnv):
-    """Stones fall down columns; four in a row, column or diagonal win: 1 to the winner, −1 to the other, a draw 0 to both.
+class ConnectFour(BoardGame):
+    """Stones fall down columns; four in a row, column or diagonal win; rewards as in ``BoardGame``.
 
     An agent observes its mask (7: 1 where a column has room), then for each square, from the top left, whether it is its own
-    and whether it is the other's, float32 [91]. A full column ends the game: −1 to who chose it, 0 to the other.
+    and whether it is the other's, float32 [91]. Choosing a full column is illegal.
     """
 
     agents = ("player_0", "player_1")
-    is_turn_based = True
 
     def __init__(self, render_mode: str | None = None) -> None:
         """``render_mode``: "rgb_array" or None; frames are drawn either way."""
-        parts: dict[str, spaces.Space] = {
-            "action_mask": spaces.Box(0, 1, (COLUMNS,), np.int8),
-            "observation": spaces.Box(0, 1, (ROWS, COLUMNS, 2), np.int8),
-        }
-        self._spec = view_of(spaces.Dict(parts), spaces.Discrete(COLUMNS), None).spec
-        self._board = np.zeros((ROWS, COLUMNS), np.int8)  # 1 and −1: of the first and the second player
-        self._turn = 0
-        self.notes = []
+        super().__init__(COLUMNS, ROWS, COLUMNS)
 
-    def spaces(self, agent: str) -> EnvSpec:
-        """Return the spaces of ``agent``: both have the same."""
-        return self._spec
-
-    def reset(self, seed: int | None = None) -> AgentsStep:
-        """Begin a game: the first player moves. Nothing is random."""
-        self._board[:], self._turn = 0, 0
-        return AgentsStep({self.agents[0]: self._obs(0)}, {}, _NOBODY, _NOBODY, False, {})
-
-    def step(self, actions: Mapping[str, np.ndarray]) -> AgentsStep:
-        """Drop a stone for the player whose turn it is."""
-        mover, other = self._turn, 1 - self._turn
-        column, stone = int(actions[self.agents[mover]]), 1 - 2 * mover
-        row = int((self._board[:, column] == 0).sum()) - 1
-        is_legal = row >= 0
-        wins = False
-        if is_legal:
-            self._board[row, column] = stone
-            wins = has_four(self._board, row, column)
-        self._turn = other
-        if is_legal and not wins and not self._board[0].all():
-            return AgentsStep({self.agents[other]: self._obs(other)}, {}, _NOBODY, _NOBODY, False, {})
-        paid = (1.0, -1.0) if wins else (0.0, 0.0) if is_legal else (-1.0, 0.0)
-        rewards = {self.agents[mover]: paid[0], self.agents[other]: paid[1]}
-        obs = {agent: self._obs(index) for index, agent in enumerate(self.agents)}
-        return AgentsStep(obs, rewards, frozenset(self.agents), _NOBODY, True, {})
+    def _place(self, action: int, stone: int) -> tuple[bool, bool]:
+        board = self._board.reshape(ROWS, COLUMNS)
+        row = int((board[:, action] == 0).sum()) - 1
+        if row < 0:
+            return False, False
+        board[row, action] = stone
+        return True, has_four(board, row, action)
 
     def _obs(self, player: int) -> np.ndarray:
-        stone, board = 1 - 2 * player, self._board.ravel()
+        stone, board = 1 - 2 * player, self._board
         seen = np.empty(COLUMNS + 2 * _STONES, np.float32)
-        seen[:COLUMNS] = self._board[0] == 0
+        seen[:COLUMNS] = board[:COLUMNS] == 0
         seen[COLUMNS::2], seen[COLUMNS + 1 :: 2] = board == stone, board == -stone
         return seen
 
@@ -107,8 +73,5 @@ class ConnectFour(MultiAgentEnv):
         for row in range(ROWS):
             for column in range(COLUMNS):
                 square = frame[row * _SIDE : (row + 1) * _SIDE, column * _SIDE : (column + 1) * _SIDE]
-                square[disc] = colours[int(self._board[row, column])]
+                square[disc] = colours[int(self._board[COLUMNS * row + column])]
         return frame
-
-    def close(self) -> None:
-        """Nothing is open."""

@@ -80,7 +80,7 @@ class DictionaryEnv(MultiAgentEnv):
         return self._views[agent].spec
 
     def reset(self, seed: int | None = None) -> AgentsStep:
-        """Begin an episode; nobody has ended and nobody has a reward."""
+        """Begin an episode; no agent has ended or has a reward."""
         self._steps = 0
         obs, infos = self._reset(seed)
         step = self._episode.begin(_by_agent(obs), _by_agent(infos))
@@ -138,7 +138,7 @@ class DictionaryEnv(MultiAgentEnv):
         return self._episode.after(_by_agent(obs), _by_agent(rewards), ends, _by_agent(infos), everyone, present)
 
     def _until_someone_acts(self, step: AgentsStep) -> AgentsStep:
-        """Step on with no action while nobody is observed and the episode goes on; returns all that these steps brought."""
+        """Step without actions while no agent is observed and the episode goes on; returns the combined step."""
         for _ in range(MAX_IDLE_STEPS):
             if step.acting() or (step.is_over and self._steps):
                 return step

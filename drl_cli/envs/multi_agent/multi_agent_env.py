@@ -45,7 +45,7 @@ class AgentsStep(NamedTuple):
 class MultiAgentEnv(abc.ABC):
     """An environment with several agents.
 
-    ``agents``: every agent that there may be, in a fixed order. An agent acts when it is observed; it may be absent from some
+    ``agents``: every possible agent, in a fixed order. An agent acts when it is observed; it may be absent from some
     steps, join late and end early, and does not come back within an episode. At least one agent acts at every step.
     """
 
@@ -57,7 +57,7 @@ class MultiAgentEnv(abc.ABC):
     spec: Any = None
     """What gymnasium's registry says of it, where it does: a film that fails names it."""
     notes: list[str]
-    """What the environment left out and was filled in, one line each and each once; whoever reports them empties the list."""
+    """What the environment left out and was filled in, a line each, reported once: the reader clears the list."""
 
     @property
     def unwrapped(self) -> Any:
@@ -70,7 +70,7 @@ class MultiAgentEnv(abc.ABC):
 
     @abc.abstractmethod
     def reset(self, seed: int | None = None) -> AgentsStep:
-        """Begin an episode; nobody has ended and nobody has a reward."""
+        """Begin an episode; no agent has ended or has a reward."""
 
     @abc.abstractmethod
     def step(self, actions: Mapping[str, np.ndarray]) -> AgentsStep:

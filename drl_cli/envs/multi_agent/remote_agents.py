@@ -35,7 +35,7 @@ class RemoteAgents(MultiAgentEnv):
         return self._spaces[agent]
 
     def reset(self, seed: int | None = None) -> AgentsStep:
-        """Begin an episode; nobody has ended and nobody has a reward."""
+        """Begin an episode; no agent has ended or has a reward."""
         self._is_begun = False
         return self._step_of(self.process.reset(seed))
 

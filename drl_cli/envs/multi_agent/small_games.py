@@ -6,6 +6,7 @@ whose observation, mask and rewards tic-tac-toe has; it needs no package and ste
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
@@ -18,7 +19,7 @@ from drl_cli.envs.multi_agent.multi_agent_env import AgentsStep, MultiAgentEnv
 if TYPE_CHECKING:
     from drl_cli.envs.env_spec import EnvSpec
 
-NOBODY: frozenset[str] = frozenset()
+NO_AGENTS: frozenset[str] = frozenset()
 
 
 class TwoStepGame(MultiAgentEnv):
@@ -34,7 +35,16 @@ class TwoStepGame(MultiAgentEnv):
     agents = ("agent_1", "agent_2")
     is_turn_based = False
 
-    def __init__(self) -> None:
+    FLAGS = ("separate_state_space", "one_hot_state_encoding", "actions_are_logits")
+
+    def __init__(self, env_config: Mapping[str, bool] | None = None) -> None:
+        """``env_config``: flags of RLlib's example that ask for what this one is: see ``FLAGS``; each can only be true.
+
+        Raises ValueError for any other.
+        """
+        for flag, value in (env_config or {}).items():
+            if flag not in self.FLAGS or value is not True:
+                raise ValueError(f"{flag} {value!r:.40}: env_config takes {', '.join(self.FLAGS)}, each only as true")
         self._spec = view_of(spaces.Box(0, 1, (5,), np.float32), spaces.Discrete(2), None).spec
         self._state = 0
         self.notes = []
@@ -46,17 +56,17 @@ class TwoStepGame(MultiAgentEnv):
     def reset(self, seed: int | None = None) -> AgentsStep:
         """Begin an episode. Nothing is random."""
         self._state = 0
-        return AgentsStep(self._obs(), {}, NOBODY, NOBODY, False, {})
+        return AgentsStep(self._obs(), {}, NO_AGENTS, NO_AGENTS, False, {})
 
     def step(self, actions: Mapping[str, np.ndarray]) -> AgentsStep:
         """Take one of the two steps."""
         first, second = (int(actions[agent]) for agent in self.agents)
         if self._state == 0:
             self._state = 1 + first
-            return AgentsStep(self._obs(), dict.fromkeys(self.agents, 0.0), NOBODY, NOBODY, False, {})
+            return AgentsStep(self._obs(), dict.fromkeys(self.agents, 0.0), NO_AGENTS, NO_AGENTS, False, {})
         payoff = 7.0 if self._state == 1 else float(self.PAYOFF[first, second])
         paid = dict.fromkeys(self.agents, payoff / len(self.agents))
-        return AgentsStep(self._obs(), paid, frozenset(self.agents), NOBODY, True, {})
+        return AgentsStep(self._obs(), paid, frozenset(self.agents), NO_AGENTS, True, {})
 
     def state(self) -> np.ndarray:
         """Return the state, one-hot, float32 [3]."""
@@ -73,31 +83,22 @@ class TwoStepGame(MultiAgentEnv):
         """Nothing is open."""
 
 
-LINES = np.array([[0, 1, 2], [3, 4, 5], [6, 7, 8], [0, 3, 6], [1, 4, 7], [2, 5, 8], [0, 4, 8], [2, 4, 6]])
-_SIDE = 64  # pixels of a square
+class BoardGame(MultiAgentEnv):
+    """Two players place stones in turn. A win is 1 to the winner and −1 to the other, a draw 0 to both.
 
-
-class TicTacToe(MultiAgentEnv):
-    """Three in a row on nine squares. A win is 1 to the winner and -1 to the other, a draw 0 to both.
-
-    An agent observes its mask (9: 1 where a square is free), then for each square whether it is its own and whether it is the
-    other's, float32 [27], as PettingZoo's, flattened. A square that is taken ends the game: -1 to who took it, 0 to the other.
+    An illegal move ends the game: −1 to the player that made it, 0 to the other.
     """
 
-    agents = ("player_1", "player_2")
     is_turn_based = True
 
-    def __init__(self, render_mode: str | None = None) -> None:
-        """``render_mode``: "rgb_array" or None; frames are drawn either way."""
-        self.metadata = {"render_modes": ["rgb_array"], "render_fps": 2}
+    def __init__(self, actions: int, rows: int, columns: int) -> None:
+        """``actions``: number of moves; ``rows``, ``columns``: of the board."""
         parts: dict[str, spaces.Space] = {
-            "action_mask": spaces.Box(0, 1, (9,), np.int8),
-            "observation": spaces.Box(0, 1, (3, 3, 2), np.int8),
+            "action_mask": spaces.Box(0, 1, (actions,), np.int8),
+            "observation": spaces.Box(0, 1, (rows, columns, 2), np.int8),
         }
-        self._spec = view_of(spaces.Dict(parts), spaces.Discrete(9), None).spec
-        self._board = np.zeros(
-            9, np.int8
-        )  # 1 and -1: of the first and the second player; squares as PettingZoo numbers them
+        self._spec = view_of(spaces.Dict(parts), spaces.Discrete(actions), None).spec
+        self._board = np.zeros(rows * columns, np.int8)  # 1 and −1: of the first and the second player
         self._turn = 0
         self.notes = []
 
@@ -108,23 +109,55 @@ class TicTacToe(MultiAgentEnv):
     def reset(self, seed: int | None = None) -> AgentsStep:
         """Begin a game: the first player moves. Nothing is random."""
         self._board[:], self._turn = 0, 0
-        return AgentsStep({self.agents[0]: self._obs(0)}, {}, NOBODY, NOBODY, False, {})
+        return AgentsStep({self.agents[0]: self._obs(0)}, {}, NO_AGENTS, NO_AGENTS, False, {})
 
     def step(self, actions: Mapping[str, np.ndarray]) -> AgentsStep:
-        """Move for the player whose turn it is."""
+        """Place a stone for the player whose turn it is."""
         mover, other = self._turn, 1 - self._turn
-        square, stone = int(actions[self.agents[mover]]), 1 - 2 * mover
-        is_legal = self._board[square] == 0
-        if is_legal:
-            self._board[square] = stone
-        wins = is_legal and bool((self._board[LINES].sum(axis=1) == 3 * stone).any())
+        is_legal, wins = self._place(int(actions[self.agents[mover]]), 1 - 2 * mover)
         self._turn = other
         if is_legal and not wins and not self._board.all():
-            return AgentsStep({self.agents[other]: self._obs(other)}, {}, NOBODY, NOBODY, False, {})
+            return AgentsStep({self.agents[other]: self._obs(other)}, {}, NO_AGENTS, NO_AGENTS, False, {})
         paid = (1.0, -1.0) if wins else (0.0, 0.0) if is_legal else (-1.0, 0.0)
         rewards = {self.agents[mover]: paid[0], self.agents[other]: paid[1]}
         obs = {agent: self._obs(index) for index, agent in enumerate(self.agents)}
-        return AgentsStep(obs, rewards, frozenset(self.agents), NOBODY, True, {})
+        return AgentsStep(obs, rewards, frozenset(self.agents), NO_AGENTS, True, {})
+
+    @abstractmethod
+    def _place(self, action: int, stone: int) -> tuple[bool, bool]:
+        """Place ``stone`` (1 or −1) where ``action`` says, if that is legal; returns (is legal, wins)."""
+
+    @abstractmethod
+    def _obs(self, player: int) -> np.ndarray:
+        """Return the board as ``player`` (0 or 1) sees it: the mask, then the squares."""
+
+    def close(self) -> None:
+        """Nothing is open."""
+
+
+LINES = np.array([[0, 1, 2], [3, 4, 5], [6, 7, 8], [0, 3, 6], [1, 4, 7], [2, 5, 8], [0, 4, 8], [2, 4, 6]])
+_SIDE = 64  # pixels of a square
+
+
+class TicTacToe(BoardGame):
+    """Three in a row on nine squares, numbered down the columns as PettingZoo numbers them; rewards as in ``BoardGame``.
+
+    An agent observes its mask (9: 1 where a square is free), then for each square whether it is its own and whether it is the
+    other's, float32 [27], as PettingZoo's, flattened. Taking an occupied square is illegal.
+    """
+
+    agents = ("player_1", "player_2")
+
+    def __init__(self, render_mode: str | None = None) -> None:
+        """``render_mode``: "rgb_array" or None; frames are drawn either way."""
+        self.metadata = {"render_modes": ["rgb_array"], "render_fps": 2}
+        super().__init__(9, 3, 3)
+
+    def _place(self, action: int, stone: int) -> tuple[bool, bool]:
+        if self._board[action]:
+            return False, False
+        self._board[action] = stone
+        return True, bool((self._board[LINES].sum(axis=1) == 3 * stone).any())
 
     def _obs(self, player: int) -> np.ndarray:
         stone = 1 - 2 * player
@@ -146,6 +179,3 @@ class TicTacToe(MultiAgentEnv):
                 frame[top : top + _SIDE, left : left + _SIDE][marks[stone]] = colours[stone]
         frame[[_SIDE, 2 * _SIDE + 1]] = frame[:, [_SIDE, 2 * _SIDE + 1]] = 0
         return frame
-
-    def close(self) -> None:
-        """Nothing is open."""

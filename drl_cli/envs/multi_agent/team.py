@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 
 TEAM_ID = "drl/Team-v1"
 REWARDS = {"sum": np.sum, "mean": np.mean}
+KEYWORDS = ("env", "env_config", "reward", "agent_ids", "observation_fn")
 
 
 class TeamEnv(gymnasium.Env):
@@ -186,6 +187,18 @@ class TeamEnv(gymnasium.Env):
             return np.asarray(action[index] + described["start"], described["dtype"])
         widest = len(action) // len(self._agents)
         return np.asarray(action[index * widest : index * widest + described["shape"][0]], described["dtype"])
+
+
+def laid_over(env_id: str, env_config: Mapping[str, Any], over: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the ``env_config`` of ``env_id`` with ``over`` laid over it.
+
+    Of a team, what is no keyword of ``TeamEnv`` is one of its agents' environment.
+    """
+    if env_id != TEAM_ID:
+        return {**env_config, **over}
+    inner = {name: value for name, value in over.items() if name not in KEYWORDS}
+    joined = {**env_config, **{name: value for name, value in over.items() if name in KEYWORDS}}
+    return {**joined, "env_config": {**(joined.get("env_config") or {}), **inner}} if inner else joined
 
 
 def _opened(env_id: str, env_config: Mapping[str, Any], render_mode: str | None) -> MultiAgentEnv:

@@ -115,7 +115,7 @@ class _Machine:
         self._stack.append(self._take(self._number(form)))
 
     def push_text(self, form: str) -> None:
-        """A text that follows its count."""
+        """A string preceded by its length."""
         self._stack.append(self._text(self._take(min(self._number(form), MAX_TEXT + 1))))
 
     def push_long(self) -> None:

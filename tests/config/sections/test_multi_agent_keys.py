@@ -42,9 +42,9 @@ def test_class_and_spaces_of_a_policy_are_said_to_be_unread():
 @pytest.mark.parametrize(
     ("block", "text"),
     [
-        ({"policies": ["a", "a"]}, "an id stands in it twice"),
-        ({"policies": {"a/b": {}}}, "'a/b' is no id of a policy"),
-        ({"policies": {"_a": {}}}, "'_a' is no id of a policy"),
+        ({"policies": ["a", "a"]}, "an id is listed twice"),
+        ({"policies": {"a/b": {}}}, "'a/b' is not a valid policy id"),
+        ({"policies": {"_a": {}}}, "'_a' is not a valid policy id"),
         ({"policies": {"a": 3}}, 'multiagent.policies: {"a": 3} is not allowed'),
         (
             {"policies": ["good"], "policy_mapping": {"*": "goood"}},
@@ -54,13 +54,13 @@ def test_class_and_spaces_of_a_policy_are_said_to_be_unread():
             {"policies": ["a"], "policy_mapping": {"*": "a"}, "policies_to_train": ["b"]},
             "multiagent.policies_to_train: there is no policy 'b'. They are a (--config).",
         ),
-        ({"policies_to_train": [], "policies": ["a"]}, "it names nobody, so that nothing would be learnt"),
+        ({"policies_to_train": [], "policies": ["a"]}, "the list is empty, so no policy would be trained"),
         (
             {"policies": ["a"], "policy_mapping": {"*": "a"}, "policy_mapping_fn": "draw"},
-            "multiagent.policy_mapping_fn: policy_mapping says already who acts for whom; keep one of them (--config).",
+            "multiagent.policy_mapping_fn: policy_mapping already assigns the agents; give only one of the two (--config).",
         ),
-        ({"policy_mapping_fn": "draw"}, "policy_mapping_fn chooses among policies; name them"),
-        ({"copies": 2, "mode": "aec"}, "multiagent.mode: copies are of an environment with one agent"),
+        ({"policy_mapping_fn": "draw"}, "policy_mapping_fn needs the policies that it chooses from; list them"),
+        ({"copies": 2, "mode": "aec"}, "multiagent.mode: copies are made of a single-agent environment"),
         ({"copies": 0}, "multiagent.copies: 0 is not allowed; it takes"),
         ({"polices": {}}, "multiagent.polices: unknown key (--config). Did you mean 'multiagent.policies'?"),
     ],

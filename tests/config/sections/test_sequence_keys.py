@@ -1,9 +1,10 @@
-"""R2D2's keys: how long sequences are, and what contradicts itself."""
+"""Keys of sequences, R2D2's and a team's with a memory: how long they are, and what contradicts itself."""
 
 import pytest
 from pydantic import ValidationError
 
 from drl_cli.algorithms.dqn import DQNConfig
+from drl_cli.algorithms.qmix import QMIXConfig
 from drl_cli.algorithms.r2d2 import R2D2Config
 from drl_cli.config.sections.replay import learnt_steps, span
 
@@ -44,3 +45,23 @@ def test_other_keys_of_the_model_leave_its_lstm_in_place():
 def test_keys_that_contradict_are_refused(given, why):
     with pytest.raises(ValidationError, match=why):
         made(**given)
+
+
+@pytest.mark.parametrize(
+    ("keys", "why"),
+    [
+        ({"burn_in": 4}, "without model.use_lstm no sequences are replayed"),
+        ({"zero_init_states": True}, "without model.use_lstm no sequences are replayed"),
+        ({"model": {"use_lstm": True}, "share_weights": False}, "agents with a memory share their weights"),
+        ({"model": {"use_lstm": True}, "input": "some.json"}, "files hold no states of the LSTM"),
+    ],
+)
+def test_team_whose_keys_of_memory_do_not_fit_is_refused(keys, why):
+    with pytest.raises(ValidationError, match=why):
+        QMIXConfig.model_validate(keys)
+
+
+def test_team_replays_sequences_where_it_has_a_memory():
+    assert (learnt_steps(QMIXConfig()), span(QMIXConfig())) == (1, 1)
+    recurrent = QMIXConfig(model={"use_lstm": True, "max_seq_len": 5}, burn_in=2)
+    assert (learnt_steps(recurrent), span(recurrent)) == (5, 7)

@@ -40,3 +40,19 @@ def test_crash_in_reset_and_stall():
     step, began = env.reset(0), time.perf_counter()
     env.step(dict.fromkeys(step.acting(), np.int64(0)))
     assert time.perf_counter() - began >= 0.05
+
+
+def test_env_config_of_rllib_2_holds_the_arguments_in_a_mapping_called_config():
+    given = {
+        "config": {"num_agents": 3, "p_crash": 0.0, "p_stall": 0.0, "init_time_s_min": 0.0, "init_time_s_max": 0.0}
+    }
+    assert open_envs.open_env("drl/MultiAgentCartPole-v1", {"config": {"num_agents": 4}}, "dictionary").agents[3] == "3"
+    assert len(CrashingCartPoles(**given).agents) == 3
+    with pytest.raises(RuntimeError, match="p_crash_reset"):
+        CrashingCartPoles(config={"p_crash_reset": 1.0}).reset(0)
+
+
+def test_construction_takes_the_time_that_init_time_s_asks_for():
+    began = time.perf_counter()
+    CrashingCartPoles(config={"init_time_s": 0.1})
+    assert time.perf_counter() - began >= 0.1

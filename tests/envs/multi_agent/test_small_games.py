@@ -46,3 +46,10 @@ def test_tic_tac_toe_draws_a_cross_where_the_first_player_moved():
     env.step({"player_1": np.int64(1)})
     frame = env.render()
     assert frame.shape == (194, 194, 3) and (frame[97, 32] == (200, 60, 40)).all() and (frame[32, 97] == 255).all()
+
+
+def test_flags_of_rllibs_two_step_game_are_taken_where_they_ask_for_what_it_is():
+    given = {"separate_state_space": True, "one_hot_state_encoding": True, "actions_are_logits": True}
+    assert TwoStepGame(env_config=given).agents == ("agent_1", "agent_2")
+    with pytest.raises(ValueError, match="one_hot_state_encoding False: env_config takes"):
+        TwoStepGame(env_config={"one_hot_state_encoding": False})

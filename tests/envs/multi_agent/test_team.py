@@ -1,5 +1,7 @@
 """A team seen as one agent: where its observation holds what, who is alive, rewards, ends, and what cannot be a team."""
 
+import inspect
+
 import gymnasium
 import numpy as np
 import pytest
@@ -9,7 +11,7 @@ from drl_cli import plugins
 from drl_cli.algorithms import table
 from drl_cli.envs import make
 from drl_cli.envs.multi_agent.agent_functions import register_observation_fn
-from drl_cli.envs.multi_agent.team import TeamEnv
+from drl_cli.envs.multi_agent.team import KEYWORDS, TeamEnv, laid_over
 from drl_cli.errors import EnvError, PluginFailed
 
 
@@ -179,6 +181,20 @@ def test_team_of_what_is_none_is_refused_in_one_line(env_config, message):
 def test_reward_of_a_team_is_a_sum_or_a_mean():
     with pytest.raises(EnvError, match=r"env_config.reward: 'most' is neither 'sum' nor 'mean'"):
         TeamEnv(TwoStep(), reward="most")
+
+
+def test_keywords_of_a_team_are_its_constructors():
+    parameters = inspect.signature(TeamEnv).parameters
+    assert set(KEYWORDS) | {"render_mode"} == set(parameters)
+
+
+def test_env_config_laid_over_that_of_a_team_reaches_the_environment_of_its_agents():
+    team = {"env": "mpe2/simple_spread-v3", "env_config": {"N": 3, "max_cycles": 25}}
+    over = {"N": 5, "reward": "mean"}
+    found = laid_over("drl/Team-v1", team, over)
+    assert found == {"env": team["env"], "env_config": {"N": 5, "max_cycles": 25}, "reward": "mean"}
+    assert laid_over("drl/Team-v1", {"env": "x"}, {"reward": "sum"}) == {"env": "x", "reward": "sum"}
+    assert laid_over("CartPole-v1", team, over) == team | over
 
 
 def test_gymnasium_s_checker_finds_nothing():
