@@ -29,6 +29,20 @@ def _merge(name: str, old: Tensor, new: Tensor) -> Tensor:
     return tf.minimum(old, new) if reducer is Reducer.LEAST else tf.maximum(old, new)
 
 
+def _output_names(graph: LearnerGraph, batch_size: int) -> tuple[list[str], list[str]]:
+    """Return the names of an update's statistics and of its rows, from tracing it once in a function that never runs."""
+    names: list[list[str]] = []
+
+    def probe() -> Tensor:
+        batch = {c: tf.zeros([batch_size, *shape], dtype) for c, (shape, dtype) in graph.columns.items()}
+        traced = graph.gradients(batch, tf.constant(0, tf.int64))
+        names.extend((sorted(traced.stats), sorted(traced.rows)))
+        return tf.constant(0)
+
+    function(probe, autograph=False).get_concrete_function()
+    return names[0], names[1]
+
+
 def _put(rows: Tensor, index: Tensor, row: Tensor) -> Tensor:
     """Return ``rows`` [K, B] with ``row`` [B] at ``index``."""
     return tf.tensor_scatter_nd_update(rows, [[index]], [row])  # [K, B]
@@ -40,10 +54,7 @@ def repeated(graph: LearnerGraph, most: int, batch_size: int, xla: bool) -> Repe
     ``most`` is K, ``batch_size`` B; ``xla`` compiles the loop. The update number is the variable ``num_updates``, which
     counts on over all calls. The first update that is not finite is not applied and ends the loop.
     """
-    # Traced once: the loop must know the names of what an update returns before it is traced itself, and calls this graph.
-    columns = {c: tf.TensorSpec([batch_size, *shape], dtype) for c, (shape, dtype) in graph.columns.items()}
-    update = function(graph.gradients, autograph=False).get_concrete_function(columns, tf.TensorSpec([], tf.int64))
-    names, row_names = sorted(update.structured_outputs.stats), sorted(update.structured_outputs.rows)
+    names, row_names = _output_names(graph, batch_size)
     number = graph.variables["num_updates"]
 
     def loop(block: Batch, count: Tensor, rates: Rates) -> dict[str, Any]:
@@ -55,7 +66,7 @@ def repeated(graph: LearnerGraph, most: int, batch_size: int, xla: bool) -> Repe
         ) -> tuple[Tensor, Tensor, tuple[Tensor, ...], tuple[Tensor, ...]]:
             batch = {column: values[index] for column, values in block.items()}
             step = number.read_value()
-            gradients = update(batch, step)
+            gradients = graph.gradients(batch, step)
 
             def apply() -> Tensor:
                 graph.apply(gradients.parts, rates, step)
