@@ -9,6 +9,7 @@ from experiment_fakes import Config, Spec, StopRequest, left, trainer
 
 from drl_cli import checkpoints, plugins
 from drl_cli.algorithms.sac import SACConfig
+from drl_cli.config.result_names import Goal
 from drl_cli.errors import CheckpointError, ConfigError, Diverged, EnvError, Overdue, RunFolderError
 from drl_cli.experiments import run as driving
 from drl_cli.runs import find, loggers, retention, run_folder
@@ -95,7 +96,7 @@ def test_trainer_gets_the_goal_and_signals_are_installed_after_its_start(tmp_pat
     drive(spec, made, request)
     (run,) = (tmp_path / "default").iterdir()
     env = {**spec.env_facts, "imports": (), "plugins": plugins.registered(), "videos": str(run / "videos")}
-    assert made.made[0].given == ("SAC", spec.config, env, 200)
+    assert made.made[0].given == ("SAC", spec.config, env, Goal("evaluation/episode_reward_mean", 200))
     assert request.installed == 1
 
 
