@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from drl_cli import checkpoints
 from drl_cli.algorithms import table
+from drl_cli.config.env_names import displayed
 from drl_cli.config.rllib.ignored_keys import ANYWAY, IDLE
 from drl_cli.envs import make
 from drl_cli.envs import preprocessors as preprocessing
@@ -80,6 +81,11 @@ class Subject:
     def frames(self) -> int:
         """How many of the last observations the policy acts on."""
         return preprocessing.frames_of(self.preprocessing)
+
+    @property
+    def env_name(self) -> str:
+        """The environment as screens name it."""
+        return displayed(self.env, self.env_config)
 
     @property
     def fresh_envs(self) -> bool:

@@ -207,7 +207,7 @@ def _facts(subject: Subject) -> dict[str, Any]:
     return {
         "path": str(subject.path),
         "algorithm": subject.facts["algorithm"],
-        "env": subject.env,
+        "env": subject.env_name,
         "training_iteration": counters["training_iteration"],
         "timesteps_total": counters["timesteps_total"],
     }

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from drl_cli.checks.findings import Finding
 from drl_cli.cli import endings, figures, group, tables, terminal, train_options
+from drl_cli.config.env_names import displayed
 from drl_cli.errors import ResourcesExhausted
 from drl_cli.experiments import tuned_files
 
@@ -44,7 +45,8 @@ def show(
     from drl_cli.checks import run_plan
 
     output = terminal.Stdout(session)
-    say = (lambda _: None) if quiet or as_json else (lambda text: terminal.say(f"{spec.run} on {spec.env}: {text}"))
+    subject = f"{spec.run} on {displayed(spec.env, spec.config.env_config)}"
+    say = (lambda _: None) if quiet or as_json else (lambda text: terminal.say(f"{subject}: {text}"))
     with endings.at_once():
         plan = run_plan.plan(spec, progress=say, trials=trials)
     plan["changed"] = changed(spec.config)

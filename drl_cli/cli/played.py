@@ -69,7 +69,7 @@ class EpisodeJson:
         facts = {
             "checkpoint": str(subject.path),
             "algorithm": subject.facts["algorithm"],
-            "env": subject.env,
+            "env": subject.env_name,
             "training_iteration": subject.iteration,
             "explore": self._explore,
         }

@@ -226,7 +226,7 @@ def _say_what_plays(subject: Subject, explore: bool, seed: int) -> None:
         terminal.say(subject.notice)
     acting = "exploring" if explore else "greedy"
     terminal.say(
-        f"Playing {subject.path} (iteration {subject.iteration}) on {subject.env}, {acting}, seeds from {seed}."
+        f"Playing {subject.path} (iteration {subject.iteration}) on {subject.env_name}, {acting}, seeds from {seed}."
     )
 
 
@@ -284,7 +284,7 @@ def _recorder(video_dir: str, subject: Subject, seed: int, quiet: bool) -> Calla
     from drl_cli.envs import video
 
     folder = video.video_folder(video_dir)
-    name = re.sub(r"[^\w.-]+", "_", subject.env)
+    name = re.sub(r"[^\w.-]+", "_", subject.env_name)
 
     def record(number: int) -> Video:
         path = folder / f"{name}-seed{seed}-episode{number:04d}.mp4"

@@ -28,6 +28,7 @@ from drl_cli.cli import (
 )
 from drl_cli.cli.summary import RunEnding, command, summary, word_of
 from drl_cli.cli.view import GOALS, RunView
+from drl_cli.config.env_names import displayed
 from drl_cli.experiments import next_steps
 
 if TYPE_CHECKING:
@@ -248,7 +249,7 @@ def _view_of(spec: ExperimentSpec) -> RunView:
     """Return the RunView of a spec before anything happened."""
     return RunView(
         algorithm=spec.run,
-        env=spec.env,
+        env=displayed(spec.env, spec.config.env_config),
         goal=next((spec.stop[field] for field in GOALS if field in spec.stop), None),
         checkpoint_freq=spec.checkpoint_freq or 0,
         stop=dict(spec.stop),

@@ -12,6 +12,8 @@ import gymnasium
 import numpy as np
 from gymnasium.envs.classic_control.cartpole import CartPoleEnv
 
+from drl_cli.config.env_names import TEAM_ID
+
 SEEN = (0, 2)  # of (position, velocity, angle, angular velocity)
 
 
@@ -55,8 +57,7 @@ gymnasium.register(
     reward_threshold=475.0,
 )
 
-TEAM = "drl/Team-v1"
-gymnasium.register(id=TEAM, entry_point="drl_cli.envs.multi_agent.team:TeamEnv")
+gymnasium.register(id=TEAM_ID, entry_point="drl_cli.envs.multi_agent.team:TeamEnv")
 
 
 gymnasium.register(

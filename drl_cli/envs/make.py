@@ -22,6 +22,7 @@ from gymnasium.envs.registration import parse_env_id
 from gymnasium.wrappers import TimeLimit
 
 from drl_cli import plugins
+from drl_cli.config.env_names import TEAM_ID
 from drl_cli.config.episode_metrics import UNBOUNDED_STEPS
 from drl_cli.envs import bundled_envs, custom_envs, preprocessors
 from drl_cli.envs.env_smoke_test import close, try_out
@@ -134,7 +135,7 @@ def registered_ids(with_games: bool = False) -> list[str]:
     plugins.discover()
     if with_games:
         _is_known("ALE/")  # no environment: whatever the registry lacks has the games registered
-    there = [env_id for env_id in gymnasium.registry if not _is_stub(env_id) and env_id != bundled_envs.TEAM]
+    there = [env_id for env_id in gymnasium.registry if not _is_stub(env_id) and env_id != TEAM_ID]
     return [*there, *names.listed(with_games)]
 
 

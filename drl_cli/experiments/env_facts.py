@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 
 from drl_cli.algorithms import table
 from drl_cli.algorithms.row import Algorithm
+from drl_cli.config.env_names import TEAM_ID
 from drl_cli.config.parse import refuse
 from drl_cli.config.sections.common import CommonKeys
 from drl_cli.config.sections.multi_agent import asked
@@ -15,7 +16,6 @@ from drl_cli.config.sections.replay import ReplayKeys
 from drl_cli.envs import make, preprocessors
 from drl_cli.envs.env_spec import AgentsSetup
 from drl_cli.envs.multi_agent import open_envs
-from drl_cli.envs.multi_agent.team import TEAM_ID
 from drl_cli.errors import ConfigError
 from drl_cli.experiments import agent_checks, agent_policies
 

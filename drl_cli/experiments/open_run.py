@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from drl_cli import checkpoints, events
+from drl_cli.config.env_names import displayed
 from drl_cli.config.plain_data import plain
 from drl_cli.config.sections.replay import BufferKeys
 from drl_cli.errors import CheckpointError, ConfigError, RunFolderError
@@ -51,7 +52,10 @@ def open_run(spec: ExperimentSpec) -> Opening:
         return _resume(spec, spec.resume)
     # Read before the folder is made, so that a bad checkpoint leaves no empty run behind.
     found = checkpoints.load(retention.find(spec.restore), optional=True) if spec.restore else None
-    opening = Opening(run_folder.create(spec.local_dir, spec.name, spec.run, spec.env, spec.trial), found)
+    opening = Opening(
+        run_folder.create(spec.local_dir, spec.name, spec.run, displayed(spec.env, spec.config.env_config), spec.trial),
+        found,
+    )
     try:
         _write(opening.folder, "params.json", run_records.params(spec))
         _write(opening.folder, "versions.json", run_records.versions(spec))

@@ -16,6 +16,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from drl_cli.config.env_names import displayed
 from drl_cli.errors import CheckpointError, RunFolderError
 from drl_cli.runs import retention
 from drl_cli.runs.run_folder import is_alive, is_params, lock_state, read_record
@@ -89,7 +90,7 @@ def read(path: Path | str) -> Run:
         id=path.name.rpartition("_")[2],
         experiment=str(params.get("experiment") or path.parent.name),
         algorithm=params["run"],
-        env=params["env"],
+        env=displayed(params["env"], params["config"].get("env_config")),
         seed=_whole(params.get("seed")),
         state=state_of(path, status),
         exit_code=_whole(status.get("exit_code")),

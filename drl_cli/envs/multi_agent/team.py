@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 import gymnasium
 import numpy as np
 
+from drl_cli.config.env_names import TEAM_ID
 from drl_cli.envs import make
 from drl_cli.envs.multi_agent import open_envs
 from drl_cli.envs.multi_agent.agent_functions import StateFunction
@@ -25,7 +26,6 @@ from drl_cli.errors import EnvError
 if TYPE_CHECKING:
     from drl_cli.envs.env_spec import EnvSpec, SpaceSpec, TeamLayout
 
-TEAM_ID = "drl/Team-v1"
 REWARDS = {"sum": np.sum, "mean": np.mean}
 KEYWORDS = ("env", "env_config", "reward", "agent_ids", "observation_fn")
 
