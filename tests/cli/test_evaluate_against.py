@@ -66,4 +66,4 @@ def test_opponent_with_several_policies_is_refused_by_their_names(run, capsys, t
 
 def test_run_of_one_agent_has_nobody_to_play_against(pendulum_run, capsys):
     text = refused(capsys, pendulum_run, "--against", "random")
-    assert "Pendulum-v1 has one agent; there is nobody to play against." in text
+    assert "Pendulum-v1 has one agent, so there is no opponent to play." in text
