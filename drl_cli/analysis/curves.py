@@ -119,7 +119,8 @@ def panel(env: str, bundles: list[Bundle], smooth: float, band: str, goal: float
 def smoothed(x: np.ndarray, y: np.ndarray, grid: np.ndarray, share: float) -> np.ndarray:
     """Return the curve through (x, y) on ``grid`` [G], smoothed by a Gaussian kernel; NaN outside of the curve.
 
-    Nadaraya-Watson over the curve's own part of the grid: no lag, and no pull towards zero at the ends.
+    Local linear regression over the curve's own part of the grid: a straight line stays one up to its ends, where a mean
+    would draw a rising curve's first points too high (Fan 1992, JASA 87(420)).
     """
     inside = (grid >= x[0]) & (grid <= x[-1])
     values = np.full(len(grid), np.nan)
@@ -130,8 +131,13 @@ def smoothed(x: np.ndarray, y: np.ndarray, grid: np.ndarray, share: float) -> np
     drawn = np.interp(own, x, y)
     width = share * (x[-1] - x[0])
     if width > 0:
-        weights = np.exp(-0.5 * ((own[:, None] - own[None, :]) / width) ** 2)
-        drawn = (weights @ drawn) / weights.sum(axis=1)
+        away = (own[None, :] - own[:, None]) / width
+        weights = np.exp(-0.5 * away**2)
+        zeroth, first, second = ((weights * away**power).sum(axis=1) for power in (0, 1, 2))
+        level, slope = weights @ drawn, (weights * away) @ drawn
+        spread = zeroth * second - first**2  # 0 where only the point itself has a weight
+        flat = spread <= 1e-12 * zeroth**2
+        drawn = np.where(flat, level / zeroth, (second * level - first * slope) / np.where(flat, 1.0, spread))
     values[inside] = drawn
     return values
 
