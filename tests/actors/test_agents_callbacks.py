@@ -55,12 +55,10 @@ class Crooked(Callbacks):
         samples["reward"] = samples["reward"][:1]
 
 
-for _one in (Seeing, Crooked):
-    register_callbacks(_one.__name__.lower(), _one)
-
-
 @pytest.fixture(autouse=True)
-def fresh(monkeypatch):
+def fresh(monkeypatch, plug_ins):
+    register_callbacks("seeing", Seeing)
+    register_callbacks("crooked", Crooked)
     for name in ("episodes", "parts", "sent"):
         monkeypatch.setattr(Seeing, name, [])
 

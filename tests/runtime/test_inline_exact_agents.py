@@ -146,7 +146,7 @@ class Counting(Callbacks):
     ids=["whole-episodes", "soft-horizon", "remote", "filter"],
 )
 def test_interrupted_run_with_callbacks_and_other_ways_to_sample_equals_an_undisturbed_one(
-    run, tmp_path, algorithm, ways
+    run, tmp_path, plug_ins, algorithm, ways
 ):
     register_callbacks("counting agents", Counting)
     whole = run(algorithm, **ways)

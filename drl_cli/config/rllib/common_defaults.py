@@ -118,7 +118,7 @@ def clashes(mapping: dict[str, Any], schema: type[Section]) -> list[tuple[tuple[
         found.append((("model", "vf_share_layers"), "the value of a team sees more than its agents do"))
     if isinstance(given, dict) and _PASTED in given and all(given.get(name, ()) == _ATARI[name] for name in _ATARI):
         found += [(("model", name), "preprocessor_pref makes Atari games ready") for name in _ATARI]
-    if mapping.get("replay_sequence_length") == 1 and model and _is_recurrent(model):
+    if mapping.get("replay_sequence_length") == 1 and "replay_sequence_length" in fields:
         found.append((("replay_sequence_length",), "a sequence has the length of model.max_seq_len and its burn-in"))
     if (
         mapping.get("input_evaluation") == UNREAD[("input_evaluation",)]
