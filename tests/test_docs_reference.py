@@ -28,7 +28,7 @@ SHORT = {
     "car": "mountaincar-continuous",
 }
 SHORT |= {"walker": "bipedalwalker", "pendulum": "pendulum", "acrobot": "acrobot"}
-SHORT |= {"pole-pomdp": "stateless-cartpole"}
+SHORT |= {"pole-pomdp": "stateless-cartpole", "two-step-game": "two-step-game"}
 """How the README calls environments."""
 
 

@@ -10,8 +10,9 @@ import pytest
 from drl_cli import cli
 from drl_cli.algorithms import table
 from drl_cli.cli import shell_words, train_options
+from drl_cli.config.env_names import TEAM_ID
 from drl_cli.config.sections import schedulers
-from drl_cli.envs import bundled_envs, make
+from drl_cli.envs import make
 from drl_cli.experiments import search_choices, tuned_files
 
 ENDS_OF_NAMES = "_0_2026-01-0{day}_00-00-00_0123456{day}"
@@ -48,7 +49,7 @@ def test_every_environment_that_is_completed_exists():
     offered = {*shell_words.environments(None, None, ""), *shell_words._games()}
     assert offered - set(gymnasium.registry) == set()
     own = {name for name in gymnasium.registry if name.startswith("drl/")}
-    assert set(shell_words.OWN_ENVS) == own - {bundled_envs.TEAM}  # which is asked for by an algorithm's name
+    assert set(shell_words.OWN_ENVS) == own - {TEAM_ID}  # which is asked for by an algorithm's name
     assert {"CartPole-v1", "drl/StatelessCartPole-v1", "BipedalWalker-v3"} <= offered
 
 

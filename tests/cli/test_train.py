@@ -26,7 +26,13 @@ class World:
         self.file = None
         self.specs = [
             SimpleNamespace(
-                run="SAC", env="Pendulum-v1", stop={}, checkpoint_freq=0, log_format="text", export_formats=()
+                run="SAC",
+                env="Pendulum-v1",
+                config=SimpleNamespace(env_config={}),
+                stop={},
+                checkpoint_freq=0,
+                log_format="text",
+                export_formats=(),
             )
         ]
         self.reports = []
@@ -253,7 +259,11 @@ def test_what_the_specs_reported_is_shown_when_the_run_starts(world, capfd, monk
 
 def test_goal_among_the_stops_is_on_the_screen():
     spec = SimpleNamespace(
-        run="SAC", env="X-v0", stop={"timesteps_total": 5, "evaluation/episode_reward_mean": 200}, checkpoint_freq=None
+        run="SAC",
+        env="X-v0",
+        config=SimpleNamespace(env_config={}),
+        stop={"timesteps_total": 5, "evaluation/episode_reward_mean": 200},
+        checkpoint_freq=None,
     )
     view = train._view_of(spec)
     assert (view.algorithm, view.env, view.goal, view.checkpoint_freq) == ("SAC", "X-v0", 200, 0)
@@ -282,7 +292,8 @@ def run(spec, stop):
         events.report("result", result={"training_iteration": i})
     print("trained to the end", file=sys.stderr)
     return SimpleNamespace(state="finished", exit_code=0, text="", run_folder="/r", final=None, best=None)
-spec = SimpleNamespace(run="SAC", env="X-v0", stop={}, checkpoint_freq=0, log_format="text", export_formats=())
+config = SimpleNamespace(env_config={})
+spec = SimpleNamespace(run="SAC", env="X-v0", config=config, stop={}, checkpoint_freq=0, log_format="text", export_formats=())
 sys.modules["drl_cli.experiments.search_spec"] = SimpleNamespace(read=lambda *given: spec, SearchSpec=bytes)
 sys.modules["drl_cli.experiments.run"] = SimpleNamespace(run=run)
 sys.modules["drl_cli.cli.search"] = SimpleNamespace(resume=lambda *given: None)
