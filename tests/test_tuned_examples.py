@@ -51,6 +51,7 @@ ENVIRONMENTS = {
     "tic-tac-toe": "drl/TicTacToe-v1",
     "connect-four": "drl/ConnectFour-v1",
     "simple-speaker-listener": "mpe2/simple_speaker_listener-v4",
+    "simple-spread": "drl/Team-v1",
     "foraging-8x8-2p-2f-coop": "Foraging-8x8-2p-2f-coop-v3",
 }
 """What the first words of a file's name stand for."""
