@@ -141,7 +141,8 @@ class SearchRun:
                 stop()
             watcher.close()
             request.remove()
-        self._close(outcome, record, view)
+        live = not isinstance(watcher, search_screen.SearchLines)
+        self._close(outcome, record, view, with_table=not (live and terminal.is_terminal(self._stdout)))
         return outcome.exit_code
 
     def _last_word(self, watcher: LiveScreen | SearchLines, record: Record, view: SearchView) -> None:
@@ -158,7 +159,7 @@ class SearchRun:
             with contextlib.redirect_stdout(self._stdout):
                 self._output.json_line(line)
 
-    def _close(self, outcome: SearchOutcome, record: Record, view: SearchView) -> None:
+    def _close(self, outcome: SearchOutcome, record: Record, view: SearchView, with_table: bool) -> None:
         failed = {n: t for n, t in record.trials.items() if t["state"] == "failed"}
         for number, trial in list(failed.items())[:BEST]:
             terminal.say(f"Error: trial {number} failed: {trial.get('text')}", self._session, "red")
@@ -169,17 +170,21 @@ class SearchRun:
         if self._as_json:
             self._output.json_line({"search": _told(outcome, record)})
         elif not self._quiet:
-            for line in summary(outcome, record, view):
+            for line in summary(outcome, record, view, with_table):
                 self._output.line(line)
 
 
-def summary(outcome: SearchOutcome, record: Record, view: SearchView) -> list[str]:
-    """Return the lines that end a search: its best trials, where they are, and the commands that come next."""
+def summary(outcome: SearchOutcome, record: Record, view: SearchView, with_table: bool = True) -> list[str]:
+    """Return the lines that end a search: its best trials, where they are, and the commands that come next.
+
+    ``with_table``: the trials too; not where the live table still stands above these lines.
+    """
     from drl_cli.search import trial_ranks
 
     groups = _groups(record)
-    lines = ["", f"{view.title} {outcome.state}: {view.counts()}"]
-    if groups:
+    state = "" if outcome.state == "finished" else f" {outcome.state}"
+    lines = ["", f"{view.title}{state}: {view.counts()}"]
+    if groups and with_table:
         lines += ["", *_table(view, [number for group in groups for number in group[:BEST]])]
     again = trial_ranks.rescored(record.data, record.trials)
     for number, scores, _ in again:

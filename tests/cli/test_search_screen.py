@@ -163,7 +163,7 @@ def test_end_names_the_best_where_it_is_and_what_comes_next(world, capsys):
     assert start(world) == 0
     out = capsys.readouterr().out
     assert out.splitlines()[1:] == [
-        "PPO · CartPole-v1 · 4 trials · AsyncHyperBand finished: 1 running, 1 waiting, 1 finished, 1 failed",
+        "PPO · CartPole-v1 · 4 trials · AsyncHyperBand: 1 running, 1 waiting, 1 finished, 1 failed",
         "",
         "  trial  state        lr  dim  seed  iter  steps  time  evaluation",
         "  0      finished  0.001    8     7     3  4,096  1:01       480.0",
@@ -174,6 +174,16 @@ def test_end_names_the_best_where_it_is_and_what_comes_next(world, capsys):
         "  Play it   drl rollout /r/0",
         "  Score it  drl evaluate /r/0",
     ]
+
+
+def test_trials_stand_once_on_a_terminal_where_the_live_table_stays(world, capsys, monkeypatch):
+    quiet = SimpleNamespace(interrupt=None, abandon=None, close=staticmethod(lambda: None))
+    picture = type("Picture", (), vars(quiet) | {"__call__": lambda self, kind, fields: None})()
+    monkeypatch.setattr(search.search_screen, "open_watcher", lambda *_: picture)
+    monkeypatch.setattr(terminal, "is_terminal", lambda stream: True)
+    start(world)
+    out = capsys.readouterr().out
+    assert "trial  state" not in out and "  Best      trial 0: /r/0" in out
 
 
 def test_written_file_is_the_next_command(world, capsys, tmp_path):
