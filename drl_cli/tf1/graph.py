@@ -41,13 +41,11 @@ class Gradients(NamedTuple):
     """The outcome of looking at one batch; nothing has been changed yet."""
 
     parts: Parts
-    stats: Mapping[
-        str, Tensor
-    ]  # name -> float32 scalar; over updates "min_…" and "max_…" are reduced so, others averaged
+    # name -> float32 scalar; over updates "min_…" and "max_…" are reduced so, others averaged. At most 64 of each kind.
+    stats: Mapping[str, Tensor]
     finite: Tensor  # bool scalar: every loss and gradient is a finite number
-    rows: Mapping[
-        str, Tensor
-    ] = {}  # name -> float32 [B]: one number for each row of the batch, new priorities for instance
+    # name -> float32 [B]: one number for each row of the batch, new priorities for instance. At most one.
+    rows: Mapping[str, Tensor] = {}
 
 
 class LearnerGraph(NamedTuple):

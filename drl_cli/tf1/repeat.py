@@ -6,11 +6,15 @@ the loop. n is an input, so that it costs nothing to vary, the bits do not depen
 n = 0 compiles without touching a weight. Shapes are static: every new one would compile for another two seconds.
 """
 
+from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 from drl_cli.config.update_statistics import Reducer, reducer_of
 from drl_cli.tf1.graph import Batch, LearnerGraph, Rates
 from drl_cli.tf1.tensorflow import Tensor, function, tf
+
+SLOTS = 64  # statistics of one reducer that an update may have
+JOINED = {Reducer.LEAST: tf.minimum, Reducer.GREATEST: tf.maximum, Reducer.MEAN: tf.add}
 
 
 class Repeated(NamedTuple):
@@ -22,30 +26,54 @@ class Repeated(NamedTuple):
     fetches: dict[str, Any]  # "stats": {name: scalar}, "rows": {name: [K, B]}, "done": int32, "finite": bool scalar
 
 
-def _merge(name: str, old: Tensor, new: Tensor) -> Tensor:
-    reducer = reducer_of(name)
-    if reducer is Reducer.MEAN:
-        return old + new
-    return tf.minimum(old, new) if reducer is Reducer.LEAST else tf.maximum(old, new)
+class _Packed:
+    """Statistics and rows of an update as loop variables of fixed shapes: their names are known only once the loop's body
+    has been traced, and tracing an update takes longer than all else of building the loop."""
+
+    def __init__(self) -> None:
+        self._stats: dict[Reducer, list[str]] = {}
+        self._rows: list[str] = []
+
+    def start(self) -> list[Tensor]:
+        """Return the variables before the first update: a float32 [SLOTS] for each reducer."""
+        return [tf.constant(reducer.start, tf.float32, [SLOTS]) for reducer in Reducer]
+
+    def merged(self, so_far: Sequence[Tensor], stats: Mapping[str, Tensor]) -> list[Tensor]:
+        """Return ``so_far`` with the statistics of one more update, {name: float32 scalar}."""
+        self._stats = {r: sorted(name for name in stats if reducer_of(name) is r) for r in Reducer}
+        if max(map(len, self._stats.values())) > SLOTS:
+            raise ValueError(f"an update has {len(stats)} statistics; the loop has room for {SLOTS} of a kind")
+        return [
+            JOINED[reducer](old, _filled([stats[name] for name in names], reducer.start)) if names else old
+            for old, (reducer, names) in zip(so_far, self._stats.items(), strict=True)
+        ]
+
+    def with_row(self, so_far: Tensor, index: Tensor, rows: Mapping[str, Tensor]) -> Tensor:
+        """Return ``so_far`` [K, B] with the row [B] of ``rows`` at ``index``, if there is one."""
+        if len(rows) > 1:
+            raise ValueError(f"an update has the rows {', '.join(sorted(rows))}; the loop has room for one")
+        self._rows = list(rows)
+        for row in rows.values():
+            so_far = tf.tensor_scatter_nd_update(so_far, [[index]], [row])
+        return so_far
+
+    def stats(self, merged: Sequence[Tensor], updates: Tensor) -> dict[str, Tensor]:
+        """Return {name: float32 scalar} of what ``updates`` updates have merged; means are divided by their number."""
+        divisor = tf.cast(tf.maximum(updates, 1), tf.float32)
+        found = {}
+        for values, (reducer, names) in zip(merged, self._stats.items(), strict=True):
+            whole = values / divisor if reducer is Reducer.MEAN else values
+            found |= dict(zip(names, tf.unstack(whole)[: len(names)], strict=True))
+        return found
+
+    def rows(self, filled: Tensor) -> dict[str, Tensor]:
+        """Return {name: float32 [K, B]} of the rows that updates have."""
+        return dict.fromkeys(self._rows, filled)
 
 
-def _output_names(graph: LearnerGraph, batch_size: int) -> tuple[list[str], list[str]]:
-    """Return the names of an update's statistics and of its rows, from tracing it once in a function that never runs."""
-    names: list[list[str]] = []
-
-    def probe() -> Tensor:
-        batch = {c: tf.zeros([batch_size, *shape], dtype) for c, (shape, dtype) in graph.columns.items()}
-        traced = graph.gradients(batch, tf.constant(0, tf.int64))
-        names.extend((sorted(traced.stats), sorted(traced.rows)))
-        return tf.constant(0)
-
-    function(probe, autograph=False).get_concrete_function()
-    return names[0], names[1]
-
-
-def _put(rows: Tensor, index: Tensor, row: Tensor) -> Tensor:
-    """Return ``rows`` [K, B] with ``row`` [B] at ``index``."""
-    return tf.tensor_scatter_nd_update(rows, [[index]], [row])  # [K, B]
+def _filled(values: Sequence[Tensor], rest: float) -> Tensor:
+    """Return float32 [SLOTS]: ``values``, then ``rest`` as often as there is room."""
+    return tf.pad(tf.stack(values), [[0, SLOTS - len(values)]], constant_values=rest)
 
 
 def repeated(graph: LearnerGraph, most: int, batch_size: int, xla: bool) -> Repeated:
@@ -54,16 +82,16 @@ def repeated(graph: LearnerGraph, most: int, batch_size: int, xla: bool) -> Repe
     ``most`` is K, ``batch_size`` B; ``xla`` compiles the loop. The update number is the variable ``num_updates``, which
     counts on over all calls. The first update that is not finite is not applied and ends the loop.
     """
-    names, row_names = _output_names(graph, batch_size)
+    packed = _Packed()
     number = graph.variables["num_updates"]
 
     def loop(block: Batch, count: Tensor, rates: Rates) -> dict[str, Any]:
-        def go_on(index: Tensor, finite: Tensor, *_: tuple[Tensor, ...]) -> Tensor:
+        def go_on(index: Tensor, finite: Tensor, *_: Any) -> Tensor:
             return tf.logical_and(index < count, finite)
 
         def body(
-            index: Tensor, _: Tensor, sums: tuple[Tensor, ...], rows: tuple[Tensor, ...]
-        ) -> tuple[Tensor, Tensor, tuple[Tensor, ...], tuple[Tensor, ...]]:
+            index: Tensor, _: Tensor, sums: list[Tensor], row: Tensor
+        ) -> tuple[Tensor, Tensor, list[Tensor], Tensor]:
             batch = {column: values[index] for column, values in block.items()}
             step = number.read_value()
             gradients = graph.gradients(batch, step)
@@ -74,17 +102,12 @@ def repeated(graph: LearnerGraph, most: int, batch_size: int, xla: bool) -> Repe
                 return tf.constant(True)
 
             finite = tf.cond(gradients.finite, apply, lambda: tf.constant(False))
-            sums = tuple(_merge(n, s, gradients.stats[n]) for n, s in zip(names, sums, strict=True))
-            rows = tuple(_put(r, index, gradients.rows[n]) for n, r in zip(row_names, rows, strict=True))
-            return index + tf.cast(finite, tf.int32), finite, sums, rows
+            row = packed.with_row(row, index, gradients.rows)
+            return index + tf.cast(finite, tf.int32), finite, packed.merged(sums, gradients.stats), row
 
-        sums = tuple(tf.constant(reducer_of(n).start, tf.float32) for n in names)
-        rows = tuple(tf.zeros([most, batch_size]) for _ in row_names)
-        start = (tf.constant(0), tf.constant(True), sums, rows)
-        done, finite, sums, rows = tf.while_loop(go_on, body, start, parallel_iterations=1)
-        divisor = tf.cast(tf.maximum(done, 1), tf.float32)
-        stats = {n: s / divisor if reducer_of(n) is Reducer.MEAN else s for n, s in zip(names, sums, strict=True)}
-        return {"stats": stats, "rows": dict(zip(row_names, rows, strict=True)), "done": done, "finite": finite}
+        start = (tf.constant(0), tf.constant(True), packed.start(), tf.zeros([most, batch_size]))
+        done, finite, sums, row = tf.while_loop(go_on, body, start, parallel_iterations=1)
+        return {"stats": packed.stats(sums, done), "rows": packed.rows(row), "done": done, "finite": finite}
 
     block = {
         column: tf.placeholder(dtype, [most, batch_size, *shape], name=f"block/{column}")

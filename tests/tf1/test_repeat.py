@@ -17,7 +17,7 @@ BLOCK = {
 }
 
 
-def _noisy_regression():
+def _noisy_regression(more_stats=0, more_rows=()):
     """A LearnerGraph that fits y to w·x + noise by plain gradient descent; its statistics are of every kind."""
     w = tf.Variable(np.float32([0.5, -0.5, 1.0]), name="w", use_resource=True)
     number = tf.Variable(np.int64(0), name="num_updates", use_resource=True)
@@ -28,7 +28,9 @@ def _noisy_regression():
         error = tf.linalg.matvec(batch["x"], value) + 0.01 * noise - batch["y"]
         loss = tf.reduce_mean(tf.square(error))
         stats = {"loss": loss, "min_y": tf.reduce_min(batch["y"]), "max_y": tf.reduce_max(batch["y"])}
-        return Gradients({"w": tf.gradients(loss, [value])}, stats, tf.math.is_finite(loss))
+        stats |= {f"more_{index}": loss for index in range(more_stats)}
+        rows = {name: tf.square(error) for name in more_rows}
+        return Gradients({"w": tf.gradients(loss, [value])}, stats, tf.math.is_finite(loss), rows)
 
     def apply(parts, rates, at):
         w.assign_sub(rates["rate"] * parts["w"][0])
@@ -101,6 +103,18 @@ def test_updates_with_and_without_the_compiler_match_a_plain_loop():
     expected = _reference(50)
     for xla in (True, False):
         np.testing.assert_allclose(_after(xla, 50)["w"], expected, atol=1e-5)
+
+
+@pytest.mark.parametrize(
+    ("more", "message"),
+    [
+        ({"more_stats": 64}, "an update has 67 statistics; the loop has room for 64 of a kind"),
+        ({"more_rows": ("a", "b")}, "an update has the rows a, b; the loop has room for one"),
+    ],
+)
+def test_more_statistics_or_rows_than_the_loop_has_room_for_are_refused(more, message):
+    with tf.Graph().as_default(), pytest.raises(ValueError, match=message):
+        repeated(_noisy_regression(**more), MOST, BATCH, False)
 
 
 def test_no_updates_change_nothing():
