@@ -3,8 +3,9 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 FILE ?= lunarlander-continuous-sac
-# Two processes: whole files go to one of them, and all tests that start Ray to the same one, in the order of tests/conftest.py.
-SIDE_BY_SIDE := -n 2 --dist loadgroup --no-loadscope-reorder
+# Three processes on two cores, since tests that start Ray or commands wait much: whole files go to one of them, and all tests
+# that start Ray to the same one, in the order of tests/conftest.py.
+SIDE_BY_SIDE := -n 3 --dist loadgroup --no-loadscope-reorder
 
 .PHONY: help install train check types test test-slow lint bench fidelity docs pictures clean
 
@@ -30,8 +31,10 @@ types: $(VENV)/.installed  ## annotations, with pyright in its standard mode
 
 test: $(VENV)/.installed  ## lint, fast tests, tests on a small Ray, short learning tests
 	$(BIN)/ruff check .
-	$(BIN)/basedpyright
-	$(BIN)/python -m pytest $(SIDE_BY_SIDE)
+	@mkdir -p build  # types are checked on one core while the tests begin, and reported after them
+	@$(BIN)/basedpyright > build/types.txt 2>&1 & types=$$!; \
+	$(BIN)/python -m pytest $(SIDE_BY_SIDE); tests=$$?; \
+	wait $$types; types=$$?; cat build/types.txt; exit $$((tests | types))
 
 test-slow: $(VENV)/.installed  ## everything, minutes-long learning tests included
 	$(BIN)/python -m pytest -m "slow or not slow"

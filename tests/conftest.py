@@ -184,15 +184,8 @@ def pendulum_run(tmp_path):
 @pytest.fixture
 def plug_ins():
     """What a test registers is forgotten behind it."""
-    plugins, gymnasium = load("drl_cli.plugins"), load("gymnasium")
-    load("drl_cli.envs.make")  # registers what comes with the program
-    held = {registry: registry.known() for registry in plugins._ALL.values()}
-    creator = load("drl_cli.envs.custom_envs:Creator")
-    yield plugins
-    for registry, things in held.items():
-        registry._things = things
-    for name in [name for name, spec in gymnasium.registry.items() if isinstance(spec.entry_point, creator)]:
-        del gymnasium.registry[name]
+    with surroundings.forgetting_plug_ins() as plugins:
+        yield plugins
 
 
 @pytest.fixture

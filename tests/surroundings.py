@@ -4,6 +4,7 @@ Used by ``tests/conftest.py`` for every test. ``HOME`` and the current folder ar
 variables that change what ``drl`` does, or how it prints, are not set.
 """
 
+import contextlib
 import itertools
 import os
 import signal
@@ -11,6 +12,8 @@ from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
+
+from drl_cli.extras import load
 
 PREFIXES = ("DRL_", "XDG_", "WANDB_", "MLFLOW_", "AIM_")
 NAMES = (
@@ -60,3 +63,17 @@ def settle_test(patch: pytest.MonkeyPatch, base: Path) -> None:
     (place / "above" / "here").mkdir(parents=True)
     patch.setenv("HOME", str(place / "home"))
     patch.chdir(place / "above" / "here")
+
+
+@contextlib.contextmanager
+def forgetting_plug_ins():
+    """What is registered inside is forgotten at the end."""
+    plugins, gymnasium = load("drl_cli.plugins"), load("gymnasium")
+    load("drl_cli.envs.make")  # registers what comes with the program
+    held = {registry: registry.known() for registry in plugins._ALL.values()}
+    creator = load("drl_cli.envs.custom_envs:Creator")
+    yield plugins
+    for registry, things in held.items():
+        registry._things = things
+    for name in [name for name, spec in gymnasium.registry.items() if isinstance(spec.entry_point, creator)]:
+        del gymnasium.registry[name]

@@ -1,5 +1,7 @@
 """Plug-ins as a user has them: a package that is installed, a module behind ``--import``, and what takes their names."""
 
+import contextlib
+import io
 import json
 import os
 import subprocess
@@ -7,6 +9,9 @@ import sys
 from pathlib import Path
 
 import pytest
+from surroundings import forgetting_plug_ins
+
+from drl_cli import cli
 
 pytestmark = pytest.mark.process
 
@@ -73,7 +78,7 @@ def install(folder, points):
     (info / "entry_points.txt").write_text(f"[drl_cli.plugins]\n{points}\n")
 
 
-def drl(folder, *words, code=0):
+def in_a_process(folder, *words, code=0):
     path = os.pathsep.join([str(folder), str(Path(__file__).parents[2])])
     environ = {**os.environ, "PYTHONPATH": path, "TUNE_RESULT_DIR": str(folder / "results")}
     done = subprocess.run(
@@ -83,6 +88,19 @@ def drl(folder, *words, code=0):
     return done.stdout, done.stderr
 
 
+def in_this_process(folder, *words):
+    """``drl``, without the seconds of a new process, which sees nothing of what was imported and registered before."""
+    taken = io.StringIO()
+    with pytest.MonkeyPatch.context() as patch, forgetting_plug_ins(), contextlib.redirect_stdout(taken):
+        patch.setenv("TUNE_RESULT_DIR", str(folder / "results"))
+        patch.chdir(folder)
+        patch.syspath_prepend(folder)
+        for name in ("strides", "imported"):
+            patch.delitem(sys.modules, name, raising=False)
+        assert cli.main(list(map(str, words))) == 0
+    return taken.getvalue(), None
+
+
 def the_run(folder):
     (run,) = (path.parent for path in (folder / "results").glob("*/*/params.json"))
     return run
@@ -90,6 +108,7 @@ def the_run(folder):
 
 @pytest.mark.parametrize("extra", [[], ["--import", "imported"]], ids=["installed", "imported"])
 def test_names_of_a_plug_in_work_in_every_command(folder, extra):
+    drl = in_this_process if extra else in_a_process
     if not extra:
         install(folder, "strides = strides:register")
     listed = json.loads(drl(folder, "algorithms", "--json", *extra)[0])["algorithms"]
@@ -124,7 +143,7 @@ def test_names_of_a_plug_in_work_in_every_command(folder, extra):
     ],
 )
 def test_without_the_import_each_name_is_refused_in_one_line_that_says_what_to_do(folder, words):
-    out, err = drl(folder, *words, code=2)
+    out, err = in_a_process(folder, *words, code=2)
     assert out == ""
     assert len(err.splitlines()) == 1
     assert "--import" in err
@@ -132,9 +151,9 @@ def test_without_the_import_each_name_is_refused_in_one_line_that_says_what_to_d
 
 def test_plug_in_that_fails_is_named_where_a_name_is_missing(folder):
     install(folder, "strides = strides:registre")
-    _, err = drl(folder, "train", "--run", "SMALLES", "--env", "CartPole-v1", code=2)
+    _, err = in_a_process(folder, "train", "--run", "SMALLES", "--env", "CartPole-v1", code=2)
     assert "The plug-in strides (strides:registre) failed: AttributeError" in err
-    drl(folder, "algorithms", "SAC")
+    in_a_process(folder, "algorithms", "SAC")
 
 
 @pytest.mark.parametrize("options", [[], ["--import", "imported"]], ids=["installed", "imported"])
