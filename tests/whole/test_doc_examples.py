@@ -16,7 +16,10 @@ EXAMPLES = ROOT / "docs" / "examples"
 
 @pytest.fixture
 def example(tmp_path, monkeypatch, plug_ins):
-    """Function (name) → the module, whose runs go into tmp_path."""
+    """Function (name) → the module, whose runs go into tmp_path; their updates are not compiled, which takes seconds each."""
+    monkeypatch.setattr(
+        "drl_cli.experiments.experiment_defaults.compiles", lambda config, sees_images: bool(config.xla)
+    )
     monkeypatch.setenv("TUNE_RESULT_DIR", str(tmp_path))
     monkeypatch.setenv("TF_CPP_MIN_LOG_LEVEL", "3")
     monkeypatch.syspath_prepend(str(EXAMPLES))

@@ -11,7 +11,16 @@ pytestmark = pytest.mark.process
 
 EXAMPLES = Path(__file__).resolve().parent.parent.parent / "docs" / "examples"
 ASKED = ["-s", "callbacks=steady", "-s", "custom_eval_function=by_angle", "--logger", "lines", "--log-format", "json"]
-QUICK = ["-s", "evaluation_interval=1", "-s", "evaluation_num_episodes=2", "-s", "evaluation_config={horizon: 50}"]
+QUICK = [
+    "-s",
+    "evaluation_interval=1",
+    "-s",
+    "evaluation_num_episodes=2",
+    "-s",
+    "evaluation_config={horizon: 50}",
+    "-s",
+    "xla=false",
+]
 
 
 def test_example_trains_and_its_metrics_scores_and_lines_are_written(tmp_path):
