@@ -3,9 +3,8 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 FILE ?= lunarlander-continuous-sac
-# Three processes on two cores, since tests that start Ray or commands wait much: whole files go to one of them, and all tests
-# that start Ray to the same one, in the order of tests/conftest.py.
-SIDE_BY_SIDE := -n 3 --dist loadgroup --no-loadscope-reorder
+# Whole files go to one process, and all tests that start Ray to the same one, in the order of tests/conftest.py.
+GROUPED := --dist loadgroup --no-loadscope-reorder
 
 .PHONY: help install train check types test test-slow lint bench fidelity docs pictures clean
 
@@ -24,16 +23,17 @@ train: $(VENV)/.installed  ## the main job: SAC lands LunarLanderContinuous (FIL
 
 check: $(VENV)/.installed  ## style, and the tests that load neither TensorFlow nor Ray: a minute or so
 	$(BIN)/ruff check .
-	$(BIN)/python -m pytest --light -m "not slow and not tensorflow and not process and not ray and not learning" $(SIDE_BY_SIDE)
+	$(BIN)/python -m pytest --light -m "not slow and not tensorflow and not process and not ray and not learning" -n 2 $(GROUPED)
 
 types: $(VENV)/.installed  ## annotations, with pyright in its standard mode
 	$(BIN)/basedpyright
 
 test: $(VENV)/.installed  ## lint, fast tests, tests on a small Ray, short learning tests
 	$(BIN)/ruff check .
-	@mkdir -p build  # types are checked on one core while the tests begin, and reported after them
+	@mkdir -p build
+	# Types are checked beside the tests and reported after them. Three processes on two cores: tests that start Ray wait much.
 	@$(BIN)/basedpyright > build/types.txt 2>&1 & types=$$!; \
-	$(BIN)/python -m pytest $(SIDE_BY_SIDE); tests=$$?; \
+	$(BIN)/python -m pytest -n 3 $(GROUPED); tests=$$?; \
 	wait $$types; types=$$?; cat build/types.txt; exit $$((tests | types))
 
 test-slow: $(VENV)/.installed  ## everything, minutes-long learning tests included

@@ -112,7 +112,7 @@ def _mark_slow_cases(items):
 def pytest_collection_modifyitems(items):
     """Keep the tests of a file together, and all tests that start Ray, where pytest runs in several processes.
 
-    What takes longest begins first, so that neither of two processes idles at the end.
+    What takes longest begins first, so that no process idles at the end.
     """
     _mark_slow_cases(items)
     groups, ranks = {}, {}
