@@ -28,10 +28,10 @@ check: $(VENV)/.installed  ## style, and the tests that load neither TensorFlow 
 types: $(VENV)/.installed  ## annotations, with pyright in its standard mode
 	$(BIN)/basedpyright
 
+# Types are checked beside the tests and reported after them. Three processes on two cores: tests that start Ray wait much.
 test: $(VENV)/.installed  ## lint, fast tests, tests on a small Ray, short learning tests
 	$(BIN)/ruff check .
 	@mkdir -p build
-	# Types are checked beside the tests and reported after them. Three processes on two cores: tests that start Ray wait much.
 	@$(BIN)/basedpyright > build/types.txt 2>&1 & types=$$!; \
 	$(BIN)/python -m pytest -n 3 $(GROUPED); tests=$$?; \
 	wait $$types; types=$$?; cat build/types.txt; exit $$((tests | types))
