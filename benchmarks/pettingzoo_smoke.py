@@ -31,13 +31,15 @@ TESTS = {
     "parallel": ("pettingzoo.test:parallel_api_test", "pettingzoo.test:parallel_seed_test"),
     "aec": ("pettingzoo.test:api_test", "pettingzoo.test:seed_test"),
 }
-SMALL = {"num_workers": 0, "seed": 0, "model": {"fcnet_hiddens": [32, 32]}, "evaluation_interval": None}
+ALWAYS = {"num_workers": 0, "seed": 0, "evaluation_interval": None}
+NET = {"fcnet_hiddens": [32, 32]}
+REPLAY = {"learning_starts": 500, "train_batch_size": 32, "buffer_size": 5_000, "timesteps_per_iteration": 500}
 KEYS = {
-    "PPO": {"train_batch_size": 500, "sgd_minibatch_size": 125, "num_sgd_iter": 2},
-    "DQN": {"learning_starts": 500, "train_batch_size": 32, "buffer_size": 2_000, "timesteps_per_iteration": 500},
-    "SAC": {"learning_starts": 500, "train_batch_size": 32, "buffer_size": 2_000, "timesteps_per_iteration": 500},
+    "PPO": {"model": NET, "train_batch_size": 500, "sgd_minibatch_size": 125, "num_sgd_iter": 2},
+    "DQN": {"model": NET, **REPLAY},
+    "SAC": {"Q_model": NET, "policy_model": NET, **REPLAY},
 }
-ROW = "{:<34} {:<9} {:>8}  {:<9} {:<8} {:<9} {:>7} {:>8}"
+ROW = "{:<37} {:<9} {:>8}  {:<9} {:<8} {:<9} {:>7} {:>8}"
 
 
 def main():
@@ -64,7 +66,7 @@ def _row(env_id):
         open_envs.raw(env_id, {}, form).close()
         api, seed = (_tested(env_id, form, test, failures) for test in TESTS[form])
     except InputError as error:
-        print(f"{env_id:<34} skipped: {str(error).partition(', which')[0]}", flush=True)
+        print(f"{env_id:<37} skipped: {str(error).partition(', which')[0]}", flush=True)
         return []
     policies, algorithm, steps = "-", "-", 0
     try:
@@ -109,7 +111,7 @@ def _trained(env_id, algorithm):
     """Return (number of policies, env steps) of a run of ``STEPS`` env steps."""
     with (
         tempfile.TemporaryDirectory() as folder,
-        Trainer(algorithm, env=env_id, config={**SMALL, **KEYS[algorithm]}, local_dir=folder) as trainer,
+        Trainer(algorithm, env=env_id, config={**ALWAYS, **KEYS[algorithm]}, local_dir=folder) as trainer,
     ):
         steps = 0
         while steps < STEPS:
