@@ -32,12 +32,13 @@ TESTS = {
     "aec": ("pettingzoo.test:api_test", "pettingzoo.test:seed_test"),
 }
 ALWAYS = {"num_workers": 0, "seed": 0, "evaluation_interval": None}
+SEEN = {"dim": 42, "grayscale": True}  # of environments with images
 NET = {"fcnet_hiddens": [32, 32]}
 REPLAY = {"learning_starts": 500, "train_batch_size": 32, "buffer_size": 5_000, "timesteps_per_iteration": 500}
 KEYS = {
-    "PPO": {"model": NET, "train_batch_size": 500, "sgd_minibatch_size": 125, "num_sgd_iter": 2},
-    "DQN": {"model": NET, **REPLAY},
-    "SAC": {"Q_model": NET, "policy_model": NET, **REPLAY},
+    "PPO": {"model": SEEN | NET, "train_batch_size": 500, "sgd_minibatch_size": 125, "num_sgd_iter": 2},
+    "DQN": {"model": SEEN | NET, **REPLAY},
+    "SAC": {"model": SEEN, "Q_model": NET, "policy_model": NET, **REPLAY},
 }
 ROW = "{:<37} {:<9} {:>8}  {:<9} {:<8} {:<9} {:>7} {:>8}"
 
