@@ -34,13 +34,19 @@ TESTS = {
 ALWAYS = {"num_workers": 0, "seed": 0, "evaluation_interval": None}
 SEEN = {"dim": 42, "grayscale": True}  # of environments with images
 NET = {"fcnet_hiddens": [32, 32]}
-REPLAY = {"learning_starts": 500, "train_batch_size": 32, "buffer_size": 5_000, "timesteps_per_iteration": 500}
+REPLAY = {
+    "learning_starts": 500,
+    "train_batch_size": 32,
+    "buffer_size": 5_000,
+    "timesteps_per_iteration": 500,
+    "training_intensity": 4.0,  # steps learnt from for each that an agent took
+}
 KEYS = {
     "PPO": {"model": SEEN | NET, "train_batch_size": 500, "sgd_minibatch_size": 125, "num_sgd_iter": 2},
     "DQN": {"model": SEEN | NET, **REPLAY},
     "SAC": {"model": SEEN, "Q_model": NET, "policy_model": NET, **REPLAY},
 }
-ROW = "{:<37} {:<9} {:>8}  {:<9} {:<8} {:<9} {:>7} {:>8}"
+ROW = "{:<37} {:<9} {:>6} {:>8}  {:<9} {:<8} {:<9} {:>7} {:>8}"
 
 
 def main():
@@ -52,7 +58,11 @@ def main():
     with_games = find_spec("multi_agent_ale_py") is not None
     print(f"{os.cpu_count()} cores, Python {platform.python_version()}, load {os.getloadavg()[0]:.1f}")
     print("Atari games: included\n" if with_games else "Atari games: skipped, multi_agent_ale_py is not installed\n")
-    print(ROW.format("environment", "form", "policies", "algorithm", "API test", "seed test", "trained", "seconds"))
+    print(
+        ROW.format(
+            "environment", "form", "agents", "policies", "algorithm", "API test", "seed test", "trained", "seconds"
+        )
+    )
     ids = [one for one in names.listed(with_games) if one.startswith(tuple(options.only))]
     failures = [line for env_id in ids for line in _row(env_id)]
     print(*(["", *failures] if failures else []), sep="\n")
@@ -69,14 +79,17 @@ def _row(env_id):
     except InputError as error:
         print(f"{env_id:<37} skipped: {str(error).partition(', which')[0]}", flush=True)
         return []
-    policies, algorithm, steps = "-", "-", 0
+    agents, policies, algorithm, steps = "-", "-", "-", 0
     try:
-        algorithm = _algorithm(env_id)
+        seen = looked_at(env_id, {})
+        if "error" in seen:
+            raise RuntimeError(seen["error"])
+        agents, algorithm = len(seen["agents"]), _algorithm(seen)
         policies, steps = _trained(env_id, algorithm)
     except Exception as error:
         failures.append(f"{env_id} trained: {_said(error)}")
     seconds = f"{time.perf_counter() - began:.0f}"
-    print(ROW.format(env_id, form, policies, algorithm, api, seed, f"{steps:,}", seconds), flush=True)
+    print(ROW.format(env_id, form, agents, policies, algorithm, api, seed, f"{steps:,}", seconds), flush=True)
     return failures
 
 
@@ -98,11 +111,8 @@ def _tested(env_id, form, test, failures):
     return "warns" if warned else "passed"
 
 
-def _algorithm(env_id):
+def _algorithm(seen):
     """Return the name of the algorithm that fits: one of those that ``drl env check`` lists."""
-    seen = looked_at(env_id, {})
-    if "error" in seen:
-        raise RuntimeError(seen["error"])
     is_continuous = "SAC" in seen["fits"] and "DQN" not in seen["fits"]
     wanted = "SAC" if is_continuous else "DQN" if seen["is_turn_based"] else "PPO"
     return wanted if wanted in seen["fits"] else "PPO"
