@@ -32,8 +32,8 @@ TESTS = {
     "aec": ("pettingzoo.test:api_test", "pettingzoo.test:seed_test"),
 }
 ALWAYS = {"num_workers": 0, "seed": 0, "evaluation_interval": None}
-SEEN = {"dim": 42, "grayscale": True}  # of environments with images
 NET = {"fcnet_hiddens": [32, 32]}
+IMAGES = {"dim": 42, "grayscale": True}
 REPLAY = {
     "learning_starts": 500,
     "train_batch_size": 32,
@@ -42,9 +42,9 @@ REPLAY = {
     "training_intensity": 4.0,  # steps learnt from for each that an agent took
 }
 KEYS = {
-    "PPO": {"model": SEEN | NET, "train_batch_size": 500, "sgd_minibatch_size": 125, "num_sgd_iter": 2},
-    "DQN": {"model": SEEN | NET, **REPLAY},
-    "SAC": {"model": SEEN, "Q_model": NET, "policy_model": NET, **REPLAY},
+    "PPO": {"model": NET, "train_batch_size": 500, "sgd_minibatch_size": 125, "num_sgd_iter": 2},
+    "DQN": {"model": NET, **REPLAY},
+    "SAC": {"Q_model": NET, "policy_model": NET, **REPLAY},
 }
 ROW = "{:<37} {:<9} {:>6} {:>8}  {:<9} {:<8} {:<9} {:>7} {:>8}"
 
@@ -85,7 +85,7 @@ def _row(env_id):
         if "error" in seen:
             raise RuntimeError(seen["error"])
         agents, algorithm = len(seen["agents"]), _algorithm(seen)
-        policies, steps = _trained(env_id, algorithm)
+        policies, steps = _trained(env_id, algorithm, seen["spaces"]["obs"])
     except Exception as error:
         failures.append(f"{env_id} trained: {_said(error)}")
     seconds = f"{time.perf_counter() - began:.0f}"
@@ -118,11 +118,14 @@ def _algorithm(seen):
     return wanted if wanted in seen["fits"] else "PPO"
 
 
-def _trained(env_id, algorithm):
-    """Return (number of policies, env steps) of a run of ``STEPS`` env steps."""
+def _trained(env_id, algorithm, obs):
+    """Return (number of policies, env steps) of a run of ``STEPS`` env steps; ``obs``: the space of its first agent."""
+    config = {**ALWAYS, **KEYS[algorithm]}
+    if obs["dtype"] == "uint8" and len(obs["shape"]) == 3:
+        config["model"] = config.get("model", {}) | IMAGES
     with (
         tempfile.TemporaryDirectory() as folder,
-        Trainer(algorithm, env=env_id, config={**ALWAYS, **KEYS[algorithm]}, local_dir=folder) as trainer,
+        Trainer(algorithm, env=env_id, config=config, local_dir=folder) as trainer,
     ):
         steps = 0
         while steps < STEPS:
