@@ -68,8 +68,8 @@ def info(session: Session, path: str, latest: bool, imports: tuple[str, ...], ar
     "filter", "scaled_rewards", "memory", "sees_previous", "values", "team": the agents that it acts for at once, or null,
     "nets": [{"name", "inputs", "image", "custom", "convs", "layers", "activations", "lstm", "heads", "copies", "weights"}],
     "weights"}, "policies": {id: the same and "agents", "trained", "differs_in"} with several agents, "arrays": [{"file",
-    "name", "dtype", "shape", "bytes"}], "replay": {"shards", "rows", "bytes"}, "can": {"play", "restore", "resume": {"possible", "why"}}}; null where
-    there is nothing; sizes are in bytes.
+    "name", "dtype", "shape", "bytes"}], "replay": {"shards", "rows", "bytes"}, "can": {"play", "restore", "resume":
+    {"possible", "why"}}}; null where there is nothing; sizes are in bytes.
     """
     from drl_cli.runs.checkpoint_contents import holding
 

@@ -41,7 +41,7 @@ def holding(path: Path | str, latest: bool = False) -> dict[str, Any]:
         "run": run and str(run),
         "saved": _time(found.path / COMMIT),
         "algorithm": facts.get("algorithm"),
-        "env": displayed(facts.get("env"), facts.get("env_config")),
+        "env": facts.get("env") and displayed(facts["env"], facts.get("env_config")),
         "seed": facts.get("seed"),
         "training_iteration": found.number,
         "counters": facts.get("counters") or {},
