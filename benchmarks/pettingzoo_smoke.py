@@ -31,13 +31,22 @@ TESTS = {
     "parallel": ("pettingzoo.test:parallel_api_test", "pettingzoo.test:parallel_seed_test"),
     "aec": ("pettingzoo.test:api_test", "pettingzoo.test:seed_test"),
 }
-SMALL = {"num_workers": 0, "seed": 0, "model": {"fcnet_hiddens": [32, 32]}, "evaluation_interval": None}
-KEYS = {
-    "PPO": {"train_batch_size": 500, "sgd_minibatch_size": 125, "num_sgd_iter": 2},
-    "DQN": {"learning_starts": 500, "train_batch_size": 32, "buffer_size": 2_000, "timesteps_per_iteration": 500},
-    "SAC": {"learning_starts": 500, "train_batch_size": 32, "buffer_size": 2_000, "timesteps_per_iteration": 500},
+ALWAYS = {"num_workers": 0, "seed": 0, "evaluation_interval": None}
+NET = {"fcnet_hiddens": [32, 32]}
+IMAGES = {"dim": 42, "grayscale": True}
+REPLAY = {
+    "learning_starts": 500,
+    "train_batch_size": 32,
+    "buffer_size": 5_000,
+    "timesteps_per_iteration": 500,
+    "training_intensity": 4.0,  # steps learnt from for each that an agent took
 }
-ROW = "{:<34} {:<9} {:>8}  {:<9} {:<8} {:<9} {:>7} {:>8}"
+KEYS = {
+    "PPO": {"model": NET, "train_batch_size": 500, "sgd_minibatch_size": 125, "num_sgd_iter": 2},
+    "DQN": {"model": NET, **REPLAY},
+    "SAC": {"Q_model": NET, "policy_model": NET, **REPLAY},
+}
+ROW = "{:<37} {:<9} {:>6} {:>8}  {:<9} {:<8} {:<9} {:>7} {:>8}"
 
 
 def main():
@@ -49,7 +58,11 @@ def main():
     with_games = find_spec("multi_agent_ale_py") is not None
     print(f"{os.cpu_count()} cores, Python {platform.python_version()}, load {os.getloadavg()[0]:.1f}")
     print("Atari games: included\n" if with_games else "Atari games: skipped, multi_agent_ale_py is not installed\n")
-    print(ROW.format("environment", "form", "policies", "algorithm", "API test", "seed test", "trained", "seconds"))
+    print(
+        ROW.format(
+            "environment", "form", "agents", "policies", "algorithm", "API test", "seed test", "trained", "seconds"
+        )
+    )
     ids = [one for one in names.listed(with_games) if one.startswith(tuple(options.only))]
     failures = [line for env_id in ids for line in _row(env_id)]
     print(*(["", *failures] if failures else []), sep="\n")
@@ -64,16 +77,19 @@ def _row(env_id):
         open_envs.raw(env_id, {}, form).close()
         api, seed = (_tested(env_id, form, test, failures) for test in TESTS[form])
     except InputError as error:
-        print(f"{env_id:<34} skipped: {str(error).partition(', which')[0]}", flush=True)
+        print(f"{env_id:<37} skipped: {str(error).partition(', which')[0]}", flush=True)
         return []
-    policies, algorithm, steps = "-", "-", 0
+    agents, policies, algorithm, steps = "-", "-", "-", 0
     try:
-        algorithm = _algorithm(env_id)
-        policies, steps = _trained(env_id, algorithm)
+        seen = looked_at(env_id, {})
+        if "error" in seen:
+            raise RuntimeError(seen["error"])
+        agents, algorithm = len(seen["agents"]), _algorithm(seen)
+        policies, steps = _trained(env_id, algorithm, seen["spaces"]["obs"])
     except Exception as error:
         failures.append(f"{env_id} trained: {_said(error)}")
     seconds = f"{time.perf_counter() - began:.0f}"
-    print(ROW.format(env_id, form, policies, algorithm, api, seed, f"{steps:,}", seconds), flush=True)
+    print(ROW.format(env_id, form, agents, policies, algorithm, api, seed, f"{steps:,}", seconds), flush=True)
     return failures
 
 
@@ -95,21 +111,21 @@ def _tested(env_id, form, test, failures):
     return "warns" if warned else "passed"
 
 
-def _algorithm(env_id):
+def _algorithm(seen):
     """Return the name of the algorithm that fits: one of those that ``drl env check`` lists."""
-    seen = looked_at(env_id, {})
-    if "error" in seen:
-        raise RuntimeError(seen["error"])
     is_continuous = "SAC" in seen["fits"] and "DQN" not in seen["fits"]
     wanted = "SAC" if is_continuous else "DQN" if seen["is_turn_based"] else "PPO"
     return wanted if wanted in seen["fits"] else "PPO"
 
 
-def _trained(env_id, algorithm):
-    """Return (number of policies, env steps) of a run of ``STEPS`` env steps."""
+def _trained(env_id, algorithm, obs):
+    """Return (number of policies, env steps) of a run of ``STEPS`` env steps; ``obs``: the space of its first agent."""
+    config = {**ALWAYS, **KEYS[algorithm]}
+    if obs["dtype"] == "uint8" and len(obs["shape"]) == 3:
+        config["model"] = config.get("model", {}) | IMAGES
     with (
         tempfile.TemporaryDirectory() as folder,
-        Trainer(algorithm, env=env_id, config={**SMALL, **KEYS[algorithm]}, local_dir=folder) as trainer,
+        Trainer(algorithm, env=env_id, config=config, local_dir=folder) as trainer,
     ):
         steps = 0
         while steps < STEPS:

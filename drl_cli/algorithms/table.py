@@ -104,12 +104,18 @@ class Rows:
 class Fitting(Mapping[str, str]):
     """{kind of space: the names of the algorithms that take it, as a string}, for the kinds that the rows name.
 
-    Those that train a team are left out: no kind of space makes one. Made when it is read, as that imports every row.
+    Without those that train a team, or with ``team`` only those: no kind of space makes a team. Made when it is read, as that
+    imports every row.
     """
+
+    def __init__(self, team: bool = False) -> None:
+        self._team = team
 
     def __getitem__(self, kind: str) -> str:
         """Return the names, in the order of the table."""
-        found = ", ".join(row.name for row in rows() if not row.team and kind in row.actions + row.observations)
+        found = ", ".join(
+            row.name for row in rows() if row.team is self._team and kind in row.actions + row.observations
+        )
         if not found:
             raise KeyError(kind)
         return found
@@ -150,9 +156,9 @@ def loop_name(row: Algorithm) -> str:
     return loop.rpartition(".")[2]
 
 
-def fitting() -> Fitting:
+def fitting(team: bool = False) -> Fitting:
     """Return {kind of space: the names of the algorithms that take it, as a string}, see ``Fitting``."""
-    return Fitting()
+    return Fitting(team)
 
 
 def find(name: str) -> Algorithm:

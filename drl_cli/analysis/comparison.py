@@ -197,7 +197,7 @@ def against_published(document: Mapping[str, Any]) -> dict[str, Any]:
     """Return {"figures", "best", "sources", "notices"} for the groups of a ``compare`` document.
 
     figures: published ones of the same algorithms and environments; best: the highest published one of each environment,
-    by any algorithm.
+    by any algorithm, among returns as runs here have them.
     """
     found, best, notices = [], [], []
     for env in dict.fromkeys(entry["env"] for entry in document["groups"]):
@@ -210,7 +210,8 @@ def against_published(document: Mapping[str, Any]) -> dict[str, Any]:
         notice = published.version_notice(env, everyone)
         notices += [notice] if notice else []
         found += [{**figure, "compared_with": env} for figure in here]
-        if everyone:
-            best.append({**max(everyone, key=lambda figure: figure["mean"]), "compared_with": env})
+        alike = [figure for figure in everyone if figure["metric"] is None]
+        if alike:
+            best.append({**max(alike, key=lambda figure: figure["mean"]), "compared_with": env})
     named = published.sources([figure["source"] for figure in [*found, *best]])
     return {"figures": found, "best": best, "sources": named, "notices": notices}

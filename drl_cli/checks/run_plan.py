@@ -66,6 +66,7 @@ def plan(
         "stop": dict(spec.stop),
         "config": config.model_dump(mode="json", by_alias=True),
         "weights": numbers,
+        "policies": _acting(spec),
         "processes": [
             {"what": what, "count": count, "bytes_each": size}
             for what, count, size in footprint.processes(row, config, spec.ray, trials and trials.at_once)
@@ -151,6 +152,12 @@ def _fits_memory(sizes: Mapping[str, Any]) -> list[Finding]:
 def _smaller(largest: str) -> str:
     words = {"replay": "-s buffer_size=…", "processes": "-s num_workers=…", "batches": "-s train_batch_size=…"}
     return f"drl train … {words[largest]}"
+
+
+def _acting(spec: ExperimentSpec) -> dict[str, list[str]] | None:
+    """Return the agents that each policy may act for, by its id; None with one agent."""
+    agents = spec.env_facts.get("agents")
+    return agents and {policy: list(own["agents"]) for policy, own in agents["policies"].items()}
 
 
 def _weights(setup: RunSetup) -> tuple[int, int]:

@@ -65,11 +65,11 @@ def info(session: Session, path: str, latest: bool, imports: tuple[str, ...], ar
 
     JSON: {"path", "run", "saved", "algorithm", "env", "seed", "training_iteration", "counters": {…}, "score": {…},
     "versions": {…}, "size", "files": [{"name", "size", "sha256", "part"}], "policy": {"distribution", "obs", "action",
-    "filter", "scaled_rewards", "memory", "sees_previous", "values", "nets": [{"name", "inputs", "image", "custom",
-    "convs", "layers", "activations", "lstm", "heads", "copies", "weights"}], "weights"}, "policies": {id: the
-    same and "agents", "trained", "differs_in"} with several agents, "arrays": [{"file", "name", "dtype", "shape",
-    "bytes"}], "replay": {"shards", "rows", "bytes"}, "can": {"play", "restore", "resume": {"possible", "why"}}}; null where
-    there is nothing; sizes are in bytes.
+    "filter", "scaled_rewards", "memory", "sees_previous", "values", "team": the agents that it acts for at once, or null,
+    "nets": [{"name", "inputs", "image", "custom", "convs", "layers", "activations", "lstm", "heads", "copies", "weights"}],
+    "weights"}, "policies": {id: the same and "agents", "trained", "differs_in"} with several agents, "arrays": [{"file",
+    "name", "dtype", "shape", "bytes"}], "replay": {"shards", "rows", "bytes"}, "can": {"play", "restore", "resume":
+    {"possible", "why"}}}; null where there is nothing; sizes are in bytes.
     """
     from drl_cli.runs.checkpoint_contents import holding
 
@@ -138,6 +138,8 @@ def _of_policy(policy: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
     more = [f"the last {obs['frames']} stacked"] if obs["frames"] > 1 else []
     more += ["normalised by a running filter"] if policy["filter"] else []
     more += ["with an action mask"] if obs["mask"] else []
+    if policy["team"]:
+        yield "team", f"{_agents(policy['team'])}, which act as one"
     yield "observes", ", ".join([seen, *more])
     yield "acts", _acts(action)
     memory = f", memory of {' and '.join(_shape(shape) for shape in policy['memory'])}" if policy["memory"] else ""

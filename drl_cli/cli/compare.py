@@ -209,11 +209,26 @@ def _published(figures_known: Mapping[str, Any], env: str, console: Console) -> 
     best = [figure for figure in figures_known["best"] if figure["compared_with"] == env and figure not in found]
     if not found and not best:
         return [f"No published score for {env} comes with drl."]
+    alike = [figure for figure in found if figure["metric"] is None]
+    lines = _figures([*alike, *best], best, env, console) if alike or best else []
+    unlike = [figure for figure in found if figure["metric"] is not None]
+    if unlike:
+        lines += ["", OTHER_METRICS] if lines else [OTHER_METRICS]
+        lines += _figures(unlike, (), env, console)
+    return lines
+
+
+OTHER_METRICS = "Published with another metric (see below), not comparable with these scores:"
+
+
+def _figures(
+    found: Sequence[Mapping[str, Any]], best: Sequence[Mapping[str, Any]], env: str, console: Console
+) -> list[str]:
     pm = terminal.plus_minus(sys.stdout)
     family = published.family(env)
     names = ["published", "", "version", f"mean {pm} sd", "steps", "measures", "seeds"]
     grid = rich_tables.grid(names, left=names[:3], folded=names[:3])
-    for figure in [*found, *best]:
+    for figure in found:
         sd = "" if figure["sd"] is None else f" {pm} {figures.score(figure['sd'])}"
         name = figure["algorithm"] + (f" ({figure['note']})" if figure["note"] else "")
         grid.add_row(
@@ -221,9 +236,9 @@ def _published(figures_known: Mapping[str, Any], env: str, console: Console) -> 
             name + (" *" if figure in best else ""),
             figure["env"].removeprefix(family).removeprefix("-"),
             figures.score(figure["mean"]) + sd,
-            figures.count(figure["steps"]),
+            "" if figure["steps"] is None else figures.count(figure["steps"]),
             figure["measures"],
-            str(figure["seeds"]),
+            "" if figure["seeds"] is None else str(figure["seeds"]),
         )
     lines = rich_tables.rendered([grid], console)
     return [*lines, *(["* the highest published score, by another algorithm"] if best else [])]
@@ -233,6 +248,7 @@ def _sources(figures_known: Mapping[str, Any], console: Console) -> list[str]:
     lines = []
     for name, facts in figures_known["sources"].items():
         text = f"{name}: {facts['name']}, read {facts['read']}, {facts['url']}. Conditions: {facts['conditions']}."
+        text += f" Metric: {facts['metric']}." if facts.get("metric") else ""
         lines += _wrapped(text, console, "  ")
     return lines
 

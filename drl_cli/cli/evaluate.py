@@ -147,6 +147,7 @@ def evaluate(
     overrides = options.typed_object(flags["config"], "--config")
     subjects = [open_subject(path, flags["env"], overrides, flags["latest"], "drl evaluate") for path in paths]
     options.check_run(flags["run"], subjects)
+    _expect_policies(requirements, subjects)
     say = (lambda text: None) if flags["quiet"] else terminal.say
     seeds = list(range(flags["seed"], flags["seed"] + flags["episodes"]))
     for notice in dict.fromkeys(subject.notice for subject in subjects if subject.notice):
@@ -188,9 +189,26 @@ def _requirements(values: tuple[str, ...]) -> list[Requirement]:
     for one in found:
         prefix, _, score = one.field.rpartition("/")
         if score not in SCORES or (prefix and not prefix.startswith("policies/")):
-            hint = suggestion(one.field, SCORES) or f" There are: {', '.join(SCORES)}."
+            hint = (
+                suggestion(one.field, SCORES)
+                or f" There are: {', '.join(SCORES)}, and policies/ID/mean … of one policy."
+            )
             raise ConfigError(f"--assert: {one.field[:60]!r} is not a score.{hint}")
     return found
+
+
+def _expect_policies(requirements: Sequence[Requirement], subjects: Sequence[Subject]) -> None:
+    """Raise ConfigError for a score of a policy that a checkpoint does not have."""
+    for one in requirements:
+        prefix, _, score = one.field.rpartition("/")
+        for subject in subjects if prefix else ():
+            known, policy = list(subject.policies), prefix.removeprefix("policies/")
+            if subject.agents is None:
+                raise ConfigError(f"--assert: {one.field}: {subject.path} was trained with one agent. Name {score}.")
+            if policy not in known:
+                hint = suggestion(policy, known)
+                they = f"They are {', '.join(known)}."
+                raise ConfigError(f"--assert: {subject.path} has no policy {policy[:60]!r}.{hint} {they}")
 
 
 def _hold(requirements: Sequence[Requirement], rows: Sequence[Mapping[str, Any]]) -> None:

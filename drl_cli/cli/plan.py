@@ -38,9 +38,10 @@ def show(
 ) -> int:
     """Show the plan of an ExperimentSpec, or of a search by one of its ``trials``; return the exit code: 0, or 5: cannot fit.
 
-    JSON: {"run", "env", "experiment", "fits", "stop", "config", "weights", "processes": [{"what", "count",
-    "bytes_each"}], "memory", "disk", "probe", "time": {"seconds", "env_steps", "bound_by", "parts", "how"}, "trials": null, or
-    of a search {"count", "at_once", "trial": the planned one}, "findings", "changed": [keys that are not at their defaults]}.
+    JSON: {"run", "env", "experiment", "fits", "stop", "config", "weights", "policies": null, or of several agents {id: agents},
+    "processes": [{"what", "count", "bytes_each"}], "memory", "disk", "probe", "time": {"seconds", "env_steps", "bound_by",
+    "parts", "how"}, "trials": null, or of a search {"count", "at_once", "trial": the planned one}, "findings", "changed":
+    [keys that are not at their defaults]}.
     """
     from drl_cli.checks import run_plan
 
@@ -91,7 +92,7 @@ def sheet(plan: Mapping[str, Any], width: int, color: bool = False) -> list[str]
         ("stops when", stops),
         ("processes", ", ".join(parts)),
         ("memory", ", ".join(f"{name} {sized(count)}" for name, count in sizes if count)),
-        ("policy", f"{plan['weights']:,} weights"),
+        _policies(plan),
     ]
     if memory["replay"]:
         full = "" if memory["replay"] == memory["replay_full"] else f", {sized(memory['replay_full'])} when full"
@@ -100,6 +101,16 @@ def sheet(plan: Mapping[str, Any], width: int, color: bool = False) -> list[str]
         lines += tables.paragraph(text, width, LABEL, name or None)
     lines += ["", *tables.finding_lines([Finding(**one) for one in plan["findings"]], width, color), ""]
     return [*lines, "It fits." if plan["fits"] else "It does not fit."]
+
+
+def _policies(plan: Mapping[str, Any]) -> tuple[str, str]:
+    """Return the row about the policy, or about those of several agents."""
+    if not plan["policies"]:
+        return "policy", f"{plan['weights']:,} weights"
+    from drl_cli.experiments.agent_policies import listed
+
+    acting = "; ".join(f"{policy} acts for {listed(agents)}" for policy, agents in plan["policies"].items())
+    return "policies", f"{acting}; {plan['weights']:,} weights"
 
 
 def _time(plan: Mapping[str, Any]) -> list[tuple[str, str]]:

@@ -18,7 +18,14 @@ import click
 from drl_cli.analysis import run_groups
 from drl_cli.cli import group, options, run_options, shell_words, terminal, values
 from drl_cli.cli.view import GOALS
-from drl_cli.config.result_names import EVALUATION_REWARD, NUMBER_FIELDS, TRAINING_REWARD, is_number_field
+from drl_cli.config.result_names import (
+    EVALUATION_REWARD,
+    NUMBER_FIELDS,
+    TRAINING_REWARD,
+    flatten,
+    is_number_field,
+    policy_in,
+)
 from drl_cli.errors import ConfigError, ResourcesExhausted, RunFolderError, is_full, suggestion
 
 if TYPE_CHECKING:
@@ -204,16 +211,18 @@ def _panels(groups: Sequence[Group], flags: Mapping[str, Any]) -> list[Panel]:
     from drl_cli.analysis import curves
     from drl_cli.runs.loggers.tables import read_rows
 
-    panels, empty, goals = {}, [], {}
+    panels, empty, goals, known = {}, [], {}, set()
     for one in groups:
         lines = []
         for run in one.runs:
-            x, y = curves.points(read_rows(run.path), flags["field"], flags["over"])
+            rows = list(read_rows(run.path))
+            x, y = curves.points(rows, flags["field"], flags["over"])
             if len(x):
                 lines.append(curves.Line(str(run.path), run.seed, x, y))
                 goals.setdefault(one.env, set()).add(_goal(run, flags["field"]))
             else:
                 empty.append(run.id)
+                known.update(flatten(rows[-1]) if rows else ())
         if lines:
             panels.setdefault(one.env, []).append(curves.Bundle(one.label, lines))
     if empty:
@@ -221,7 +230,8 @@ def _panels(groups: Sequence[Group], flags: Mapping[str, Any]) -> list[Panel]:
             f"Skipped, because they have no value of {flags['field']} over {flags['over']}: {', '.join(empty)}"
         )
     if not panels:
-        raise RunFolderError(f"none of these runs has a value of {flags['field']} over {flags['over']} yet.")
+        hint = suggestion(flags["field"], sorted(known))
+        raise RunFolderError(f"none of these runs has a value of {flags['field']} over {flags['over']} yet.{hint}")
     made = []
     for env, bundles in panels.items():
         (goal, *others) = goals[env]
@@ -243,10 +253,15 @@ def _labels(flags: Mapping[str, Any]) -> dict[str, Any]:
     notes += [f"smoothed over {flags['smooth']:.1%} of each curve"] if flags["smooth"] else []
     return {
         "x": curves.AXES[flags["over"]][2],
-        "y": Y_LABELS.get(flags["field"], flags["field"].rpartition("/")[2]),
+        "y": Y_LABELS.get(flags["field"], _name(flags["field"])),
         "title": flags["title"],
         "band": "; ".join(notes),
     }
+
+
+def _name(field: str) -> str:
+    """Return the last part of a field's name, which says what it is; of a policy's field all of it."""
+    return field if policy_in(field) and field not in NUMBER_FIELDS else field.rpartition("/")[2]
 
 
 def _write(target: tuple[str, str], panels: Sequence[Panel], labels: Mapping[str, str], raw: bool) -> None:

@@ -22,7 +22,7 @@ from gymnasium.envs.registration import parse_env_id
 from gymnasium.wrappers import TimeLimit
 
 from drl_cli import plugins
-from drl_cli.config.env_names import TEAM_ID
+from drl_cli.config.env_names import TEAM_ID, displayed
 from drl_cli.config.episode_metrics import UNBOUNDED_STEPS
 from drl_cli.envs import bundled_envs, custom_envs, preprocessors
 from drl_cli.envs.env_smoke_test import close, try_out
@@ -235,7 +235,7 @@ def check(
         spaces["frames"] = preprocessors.frames_of(preprocessing)
         problem = misfit(spaces, needs, fitting)
         if problem:
-            raise EnvError(f"{env_id}: {problem}")
+            raise EnvError(f"{displayed(env_id, env_config)}: {problem}")
         try_out(env, env_id, spaces.get("mask"))
     finally:
         trouble = close(env)

@@ -45,6 +45,7 @@ _ACTIONS = {
     ("Box", "Discrete"): "a Discrete or a continuous (Box) action space",
 }
 _ANY_ACTIONS = "a Box, Discrete, MultiDiscrete or MultiBinary action space"
+_OF_TEAMS = {"MultiDiscrete": "Discrete", "Box": "Box"}  # actions of a team as one → those of its agents
 _WHOLE = ("Discrete", "MultiDiscrete", "MultiBinary")
 MASK = "action_mask"  # the key of a Dict observation that says which actions are allowed
 _OBSERVATIONS = {"Box1d": "vectors (a Box of one dimension)", "Image": "images [height, width, channels]"}
@@ -141,6 +142,11 @@ def _each(bounds: Any, size: int) -> list:
 
 def _action_misfit(action: SpaceSpec, needs: Needs, fitting: Mapping[str, str]) -> str | None:
     kind = action["kind"]
+    if needs.team and kind not in needs.actions:
+        kinds = " or ".join(_OF_TEAMS[one] for one in needs.actions)
+        advice = f" Algorithms for such teams: {fitting[kind]}." if kind in fitting else ""
+        theirs = f"these agents have {_OF_TEAMS[kind]} actions.{advice}"
+        return f"{needs.name} trains teams whose agents have {kinds} actions; {theirs}"
     wants = f"{needs.name} needs {_ACTIONS.get(tuple(needs.actions), _ANY_ACTIONS)}"
     if kind not in needs.actions:
         if kind in fitting:

@@ -20,6 +20,7 @@ from drl_cli.policies.numpy_policy import DEFAULT_POLICY
 
 SHOWN = 8  # agents that a line names
 TRIED = 20  # episodes for which a function is asked whom it maps to which policy
+_NO_ID = re.compile(r"[^A-Za-z0-9_.-]")
 _PREFIX = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]*?(?=[_.-]*\d*\Z)")
 
 
@@ -205,7 +206,8 @@ def _groups(spaces: Mapping[str, EnvSpec]) -> dict[str, list[str]]:
         kinds.setdefault(kind_of_spaces(own), []).append(agent)
     if len(kinds) == 1:
         return {DEFAULT_POLICY: list(spaces)}
-    starts = [_PREFIX.match(os.path.commonprefix(agents)) for agents in kinds.values()]
+    # An id of a policy has no slash and the like, which agents may have: red for red/1 and red/2.
+    starts = [_PREFIX.match(_NO_ID.sub("_", os.path.commonprefix(agents))) for agents in kinds.values()]
     names = [start[0] for start in starts if start]
     if len(set(names)) < len(kinds):
         names = [f"policy_{index}" for index in range(len(kinds))]

@@ -87,7 +87,7 @@ def _refuse_several(config: CommonKeys, env_id: str) -> None:
 
 def _of_one(row: Algorithm, config: CommonKeys, env_id: str) -> Found:
     plan = preprocessors.plan(config, env_id)
-    spaces = make.check(env_id, config.env_config, row, plan, table.fitting())
+    spaces = make.check(env_id, config.env_config, row, plan, table.fitting(row.team))
     facts = {"id": env_id, "env_config": config.env_config, "spaces": spaces, "preprocessing": plan}
     return Found(facts, config, [], [])
 

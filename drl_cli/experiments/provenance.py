@@ -10,6 +10,7 @@ from typing import Any
 from drl_cli.algorithms import table
 from drl_cli.config import key_description, plain_data
 from drl_cli.config.experiment_keys import ExperimentKeys
+from drl_cli.config.result_names import flatten
 from drl_cli.config.sections.common import CommonKeys, min_iter_seconds
 from drl_cli.config.sections.replay import intensity
 from drl_cli.errors import InputError, RunFolderError, suggestion
@@ -109,7 +110,20 @@ def explained(
             row["stands_for"] = _RESOLVED[key["key"]](config)
         if key["key"] != "env":  # it stands above its config
             rows.append(row)
+        if key["key"] == "multiagent.policies":
+            rows += _of_policies(value or {}, row["from"])
     return {"run": params["run"], "env": params["env"], "env_asked": params.get("env_asked"), "rows": rows}
+
+
+def _of_policies(policies: Mapping[str, Any], place: str | None) -> list[dict[str, Any]]:
+    """Return a row for each key in which a policy differs from the run."""
+    rows = []
+    for policy, own in policies.items():
+        for path, value in flatten(own).items():
+            name = path.replace("/", ".")
+            row = {"key": f"config.multiagent.policies.{policy}.{name}", "value": value, "default": None, "unit": None}
+            rows.append({**row, "meaning": f"{name} of the policy {policy}, in place of the run's.", "from": place})
+    return rows
 
 
 def _top(name: str, value: Any, places: Mapping[str, str] | None) -> dict[str, Any]:

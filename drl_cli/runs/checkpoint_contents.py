@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 from drl_cli import checkpoints
 from drl_cli.checkpoints import Checkpoint
 from drl_cli.checkpoints.files import COMMIT
+from drl_cli.config.env_names import displayed
 from drl_cli.errors import CheckpointError, InputError, RunFolderError
 from drl_cli.policies import policy_from_manifest
 from drl_cli.policies.numpy_policy import DEFAULT_POLICY
@@ -40,7 +41,7 @@ def holding(path: Path | str, latest: bool = False) -> dict[str, Any]:
         "run": run and str(run),
         "saved": _time(found.path / COMMIT),
         "algorithm": facts.get("algorithm"),
-        "env": facts.get("env"),
+        "env": facts.get("env") and displayed(facts["env"], facts.get("env_config")),
         "seed": facts.get("seed"),
         "training_iteration": found.number,
         "counters": facts.get("counters") or {},
@@ -122,9 +123,17 @@ def _policy(spec: PolicySpec, spaces: Mapping[str, Any] | None) -> dict[str, Any
         "memory": [list(shape) for shape in spec.state],
         "sees_previous": spec.previous,
         "values": spec.to_dict()["value"],
+        "team": _team(spaces or {}),
         "nets": [_net(net) for net in spec.nets],
         "weights": sum(math.prod(shape) for shape in spec.weight_shapes().values()),
     }
+
+
+def _team(spaces: Mapping[str, Any]) -> list[str] | None:
+    """Return the agents that the policy of a team acts for all at once; None of one agent."""
+    team = spaces.get("team")
+    agents = team.get("agents") if isinstance(team, dict) else None
+    return [str(agent) for agent in agents] if isinstance(agents, list) else None
 
 
 def _net(net: NetSpec) -> dict[str, Any]:

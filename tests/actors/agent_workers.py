@@ -31,7 +31,7 @@ def policies_setup(kind, policies, own, **keys):
 
 def agents_worker(monkeypatch, kind="ppo", policies=SHARED, breaks=0.0, always=False, identity=None, own=None, **keys):
     """Return (a MultiAgentWorker in environments of AtRandom, these environments)."""
-    made = []
+    made, function = [], keys.pop("mapping_fn", None)
 
     def open_setup(env, render_mode=None):
         made.append(AtRandom(breaks, always))
@@ -45,8 +45,8 @@ def agents_worker(monkeypatch, kind="ppo", policies=SHARED, breaks=0.0, always=F
         "agents": {
             "spaces": dict.fromkeys(AGENTS, SPACES),
             "policies": {name: {"agents": agents} for name, agents in policies.items()},
-            "mapping": {agent: name for name, agents in policies.items() for agent in agents},
-            "mapping_fn": None,
+            "mapping": None if function else {agent: name for name, agents in policies.items() for agent in agents},
+            "mapping_fn": function,
         },
     }
     server = InlineCluster().spawn("server", "drl_cli.actors.parameter_server:ParameterServer", (), "here")

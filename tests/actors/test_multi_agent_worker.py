@@ -5,6 +5,7 @@ import pytest
 from agent_workers import APART, GAMMA, SHARED, agents_worker, lived_by
 from agents_at_random import AGENTS, AtRandom
 
+from drl_cli.envs.multi_agent.agent_functions import register_policy_mapping
 from drl_cli.experience.ring_buffer import Ring
 from drl_cli.experience.trajectories import join
 
@@ -81,6 +82,37 @@ def test_agent_steps_are_counted_where_the_config_says_so(monkeypatch):
         token, sent = worker.collect()
         (columns,) = sent.policies.values()
         assert token.steps == int(columns["steps"].sum() if "steps" in columns else columns["reward"].size)
+
+
+def test_mapping_that_answers_differently_each_time_is_kept_for_the_whole_episode(monkeypatch, plug_ins):
+    asked = []
+
+    def by_turns(agent, episode):
+        asked.append((episode.env_index, episode.number, agent))
+        return ("first", "others")[len(asked) % 2]
+
+    register_policy_mapping("by-turns", by_turns)
+    worker, made = agents_worker(monkeypatch, "dqn", {"first": AGENTS, "others": AGENTS}, mapping_fn="by-turns")
+    acted = {}  # (environment, episode, agent) → policies that acted
+    for name, slots in worker._slots.items():
+        monkeypatch.setattr(slots, "act", noted(slots.act, name, acted, worker, made))
+    episodes = [episode for _ in range(30) for episode in worker.collect()[0].agents]
+    assert len(episodes) > 5 and len(acted) > 15
+    assert all(len(policies) == 1 for policies in acted.values())
+    assert {policy for (policy,) in acted.values()} == {"first", "others"}
+    assert len(asked) == len(set(asked)), "asked more than once for an agent in an episode"
+
+
+def noted(act, policy, acted, worker, made):
+    """Return ``act`` of a policy's slots, which notes for whom it acted."""
+
+    def acts(streams, *rest):
+        for stream in streams:
+            env, agent = divmod(stream, len(AGENTS))
+            acted.setdefault((env, made[env].resets, AGENTS[agent]), set()).add(policy)
+        return act(streams, *rest)
+
+    return acts
 
 
 LSTM = {"model": {"use_lstm": True, "lstm_cell_size": 4, "max_seq_len": 4, "fcnet_hiddens": [8]}}

@@ -93,6 +93,16 @@ def test_scores_are_not_scaled_when_an_algorithm_lacks_an_environment(make):
     assert told["scaled"] == [] and told["overall"] == []
 
 
+def test_published_figures_of_another_metric_are_no_best(make):
+    told = against_published(compared([make(-60.0, env="mpe2/simple_spread-v3", run="MADDPG")]))
+    assert [(f["source"], f["mean"]) for f in told["figures"]] == [
+        ("epymarl", -120),
+        ("tf2marl", -531.2),
+        ("mava", -25),
+    ]
+    assert told["best"] == [] and told["sources"]["epymarl"]["metric"] == "the return divided by the number of agents"
+
+
 def test_published_figures_are_those_of_the_same_algorithms_and_environments(make):
     runs = [make(0.0, env="LunarLanderContinuous-v3"), make(0.0, env="LunarLanderContinuous-v3", run="ES")]
     told = against_published(compared(runs))

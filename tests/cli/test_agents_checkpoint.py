@@ -3,7 +3,7 @@
 import json
 
 import pytest
-from agents_checkpoint import agents_setup, write_pair
+from agents_checkpoint import SPACES, agents_setup, write_pair
 
 from drl_cli import checkpoints, cli
 from drl_cli.checks.verify import verify
@@ -36,6 +36,18 @@ def test_info_lists_each_policy_with_its_agents_and_nets(tmp_path, capsys):
     held = json.loads(typed(capsys, "info", path, "--json")[0])
     assert held["policy"] is None and held["can"]["play"] == {"possible": True, "why": None}
     assert [(one["agents"], one["trained"]) for one in held["policies"].values()] == [(["0"], True), (["1", "2"], True)]
+
+
+def test_info_of_a_team_names_its_environment_and_its_agents(tmp_path, capsys, write_checkpoint):
+    spaces = {**SPACES, "team": {"agents": ["a_0", "a_1"]}}
+    inside = {"env": "mpe2/simple_spread-v3", "env_config": {}}
+    path = write_checkpoint(tmp_path, 10, env="drl/Team-v1", env_config=inside, spaces=spaces)
+    lines = typed(capsys, "info", path)[0].splitlines()
+    assert (
+        lines[0].startswith("SAC on mpe2/simple_spread-v3, ") and "team      agents a_0, a_1, which act as one" in lines
+    )
+    held = json.loads(typed(capsys, "info", path, "--json")[0])
+    assert held["policy"]["team"] == ["a_0", "a_1"]
 
 
 def test_verify_looks_at_the_weights_of_every_policy(tmp_path):

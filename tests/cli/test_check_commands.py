@@ -136,6 +136,22 @@ def test_plan_shows_config_memory_and_what_was_measured(drl, monkeypatch, tmp_pa
     assert list(tmp_path.iterdir()) == []
 
 
+def test_plan_of_several_agents_says_which_policy_acts_for_whom(drl, monkeypatch, tmp_path):
+    planned(monkeypatch)
+    words = (
+        "--run",
+        "PPO",
+        "--env",
+        "drl/MultiAgentCartPole-v1",
+        "-s",
+        "num_workers=0",
+        "-s",
+        'multiagent.policies=["0", "1"]',
+    )
+    code, out, _ = drl("train", *words, "--plan", "--local-dir", str(tmp_path))
+    assert code == 0 and "\npolicies   0 acts for 0; 1 acts for 1; 18,310 weights\n" in out
+
+
 def test_plan_of_a_search_shows_its_largest_trial_and_how_many_run_side_by_side(drl, monkeypatch, tmp_path):
     planned(monkeypatch)
     monkeypatch.setattr(machine, "cores", lambda: 2)
@@ -174,6 +190,7 @@ def test_plan_json_has_the_documented_keys(drl, monkeypatch, tmp_path):
         "stop",
         "config",
         "weights",
+        "policies",
         "processes",
         "trials",
         "memory",

@@ -56,6 +56,21 @@ def test_published_figures_come_with_their_conditions(results, capsys):
     assert "v2 and v3 pay the same rewards" in err
 
 
+def test_published_figures_of_another_metric_stand_apart_and_say_so(tmp_path, capsys, monkeypatch):
+    monkeypatch.setenv("TUNE_RESULT_DIR", str(tmp_path))
+    monkeypatch.setenv("COLUMNS", "80")
+    rows = [row(1, evaluation=evaluation(1, -60.0))]
+    write_run(tmp_path, 1, rows, run="MADDPG", env="mpe2/simple_spread-v3", experiment="a")
+    out, err = drl(capsys, "a", "--against", "published")
+    lines = out.splitlines()
+    place = lines.index("Published with another metric (see below), not comparable with these scores:")
+    assert lines[place - 2].split()[:2] == ["MADDPG", "1"]
+    assert lines[place + 2].split()[:4] == ["mava", "MADDPG", "(about)", "-25.0"]
+    assert "the highest published score, by" not in out and max(len(line) for line in lines) <= 80
+    assert "Metric: the return divided by the number of agents." in " ".join(out.split())
+    assert "mpe2 weighs the distance by 1 - local_ratio" in err
+
+
 def test_json_has_the_documented_keys(results, capsys):
     document = json.loads(drl(capsys, "sac", "td3", "--goal", 250, "--against", "published", "--json").out)
     assert list(document) == (

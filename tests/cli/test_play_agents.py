@@ -88,6 +88,15 @@ def test_evaluate_asserts_the_score_of_a_policy(run, capsys):
     assert "policies/a/mean is" in err and "required >= 501" in err
     _, err = typed(capsys, "evaluate", run, "--assert", "policies/a/maen>=1", code=2)
     assert "is not a score" in err
+    _, err = typed(capsys, "evaluate", run, "--assert", "policy_reward_mean/a>=1", code=2)
+    assert "is not a score. There are: mean, " in err and "and policies/ID/mean … of one policy." in err
+
+
+def test_assertion_about_a_policy_that_is_not_there_is_refused_before_anything_is_played(run, pendulum_run, capsys):
+    out, err = typed(capsys, "evaluate", run, "--assert", "policies/aa/mean>=1", code=2)
+    assert out == [] and "has no policy 'aa'. Did you mean 'a'? They are a, b." in err and "Scoring" not in err
+    _, err = typed(capsys, "evaluate", pendulum_run, "--assert", "policies/a/mean>=1", code=2)
+    assert "was trained with one agent. Name mean." in err and "Scoring" not in err
 
 
 def test_agents_or_spaces_that_differ_from_the_trained_ones_are_refused(tmp_path, capsys):

@@ -90,6 +90,15 @@ def test_runs_without_points_are_told_and_none_at_all_is_refused(results, capsys
     assert "none of these runs has a value" in drl(capsys, "td3", code=2).err
 
 
+def test_field_of_a_policy_is_named_in_full_and_another_policy_names_the_nearest(results, capsys):
+    rows = [row(n, policy_reward_mean={"quick": 5.0 * n, "plain": 4.0}) for n in (1, 2)]
+    write_run(results, 5, rows, experiment="two")
+    out, _ = drl(capsys, "two", "--field", "policy_reward_mean/quick")
+    assert "Pendulum-v1: policy_reward_mean/quick" in out.splitlines()[0]
+    err = drl(capsys, "two", "--field", "policy_reward_mean/quik", code=2).err
+    assert "has a value of policy_reward_mean/quik over steps yet. Did you mean 'policy_reward_mean/quick'?" in err
+
+
 @pytest.mark.parametrize(
     "arguments, message",
     [

@@ -21,6 +21,7 @@ def spec(size=4, action=MOVES, **others):
 
 TWO = {"0": spec(), "1": spec()}
 MIXED = {"adversary_0": spec(3), "agent_0": spec(), "agent_1": spec()}
+SLASHED = {"red/1": spec(3), "red/2": spec(3), "blue/1": spec(5)}
 FIFTY = {f"a{index}": spec() for index in range(50)}
 
 
@@ -43,6 +44,7 @@ def mapping():
         (MIXED, {}, {"adversary": ["adversary_0"], "agent": ["agent_0", "agent_1"]}),
         ({"a1": spec(), "a2": spec(3)}, {}, {"policy_0": ["a1"], "policy_1": ["a2"]}),
         ({"x/1": spec(), "/2": spec(3)}, {}, {"policy_0": ["x/1"], "policy_1": ["/2"]}),
+        (SLASHED, {}, {"red": ["red/1", "red/2"], "blue": ["blue/1"]}),
         ({"a": spec(), "b": spec(mask=[0, 2])}, {}, {"a": ["a"], "b": ["b"]}),
         (TWO, {"policies": ["x"]}, {"x": ["0", "1"]}),
         (TWO, {"policies": ["1", "0"]}, {"1": ["1"], "0": ["0"]}),

@@ -166,6 +166,15 @@ def test_team_row_runs_as_one_agent_that_is_all_of_them(notices):
     )
 
 
+def test_team_whose_actions_the_algorithm_cannot_learn_names_those_that_can():
+    said = message("env_config.continuous_actions=true", run="QMIX", env="mpe2/simple_spread-v3")
+    assert "drl/Team-v1" not in said
+    assert (
+        "mpe2/simple_spread-v3: QMIX trains teams whose agents have Discrete actions; these agents have Box actions. "
+        "Algorithms for such teams: MADDPG, MAPPO." in said
+    )
+
+
 def test_row_of_one_agent_takes_a_team_that_is_named():
     assert made("env_config={env: drl/TwoStepGame-v1}", env="drl/Team-v1").env_facts["spaces"]["team"]
 

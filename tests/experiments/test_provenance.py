@@ -61,6 +61,18 @@ def test_every_key_of_the_schema_is_explained(made):
     assert keys - {"config.env"} == {key for key in rows_of(made) if key.startswith("config.")}
 
 
+def test_keys_of_each_policy_are_explained_with_the_place_of_the_block(tmp_path):
+    own = "{quick: {lr: 0.001, model: {fcnet_hiddens: [8]}}, plain: null}"
+    flags = {"run": "PPO", "env": "CartPole-v1", "set": ["multiagent.copies=2", f"multiagent.policies={own}"]}
+    flags["set"].append("multiagent.policy_mapping={'0': quick, '*': plain}")
+    made = spec.from_flags({**flags, "local_dir": str(tmp_path)})
+    rows = {key: row for key, row in rows_of(made).items() if key.startswith("config.multiagent.policies.")}
+    assert {key: (row["value"], row["from"]) for key, row in rows.items()} == {
+        "config.multiagent.policies.quick.lr": (0.001, "-s"),
+        "config.multiagent.policies.quick.model.fcnet_hiddens": ([8], "-s"),
+    }
+
+
 def test_run_without_a_record_tells_what_differs_as_given(made):
     told = provenance.explained(run_records.params(made), None)
     rows = {row["key"]: row["from"] for row in told["rows"]}

@@ -5,6 +5,7 @@ import json
 import numpy as np
 import pytest
 from runtime_runs import SINCE_RESTORE, timeless
+from test_inline_exact_rows import Wandering  # noqa: F401  registers Wandering-v0
 
 from drl_cli import checkpoints, events
 from drl_cli.actors.custom_evaluation import register_evaluation
@@ -40,6 +41,11 @@ AGENTS = {
     "copies": 3,
     "policies": {"first": {}, "others": {"lr": 0.002}},
     "policy_mapping": {"0": "first", "*": "others"},
+}
+
+WITH_MEMORY = {
+    "model": {"use_lstm": True, "lstm_cell_size": 4, "max_seq_len": 8, "fcnet_hiddens": [8]},
+    "observation_filter": "MeanStdFilter",
 }
 
 
@@ -160,6 +166,27 @@ def test_run_with_callbacks_and_other_ways_to_sample_goes_on_from_a_checkpoint_a
     resumed = run(algorithm, restore=(checkpoints.load(path), True), **ways)
     assert results(resumed, 2) == after
     assert_same_state(state_of_run(resumed), state_of_run(whole))
+
+
+def learnt(driver):
+    """{name: shape} of a run's nets and filters after two iterations in which both policies learnt."""
+    last = results(driver, 2)[-1]
+    assert set(last["info"]["learner"]) == {"first", "others"} and last["info"]["num_updates"] > 0
+    return {name: array.shape for name, array in driver.parts.learner.call("state").result().items()}
+
+
+def test_memory_and_filter_are_of_the_policy_that_has_them(run):
+    shapes = learnt(run("PPO", multiagent={**AGENTS, "policies": {"first": WITH_MEMORY, "others": {}}}))
+    assert {name.partition("/")[0] for name in shapes if "lstm" in name} == {"first"}
+    assert {name.partition("/")[0] for name in shapes if "filter" in name} == {"first"}
+
+
+def test_every_policy_sees_a_stack_of_frames(run):
+    model = {"framestack": 2, "conv_filters": [[4, 3, 2]], "fcnet_hiddens": [8]}
+    shapes = learnt(run("DQN", env="Wandering-v0", model=model))
+    assert (
+        shapes["first/q/conv_0/kernel"] == shapes["others/q/conv_0/kernel"] == (3, 3, 2, 4)
+    )  # two frames of one channel
 
 
 def lines_of(folder):
