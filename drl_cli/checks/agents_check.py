@@ -85,7 +85,10 @@ class AgentsCheck:
         return [digest for _, digest, _ in self._steps(seed)]
 
     def _steps(self, seed: int, count: int = TRACED) -> Iterator[tuple[AgentsStep, str, float]]:
-        """Yield up to ``count`` (step, its hash, seconds that it took) of a new instance, for the seconds asked for at most."""
+        """Yield up to ``count`` (step, its hash, seconds that it took) of a new instance, for the seconds asked for at most.
+
+        Episodes have the seeds ``seed``, ``seed`` + 1, …, since every episode of a run is seeded.
+        """
         env, rng = open_envs.open_env(self._id, self._env_config, self._kind), np.random.default_rng(seed)
         deadline = time.perf_counter() + self._asked["seconds"]
         try:
@@ -93,7 +96,8 @@ class AgentsCheck:
             for _ in range(count):
                 yield step, _hash(step), taken
                 if step.is_over:
-                    step, taken = env.reset(), 0.0
+                    seed += 1
+                    step, taken = env.reset(seed), 0.0
                     continue
                 if time.perf_counter() > deadline:
                     break

@@ -69,6 +69,17 @@ def test_randomness_that_reset_does_not_seed_is_broken():
     assert "PettingZoo's API test" not in findings
 
 
+def test_randomness_that_only_a_reset_without_a_seed_draws_anew_is_no_failure():
+    class Seeded(Unseeded):
+        def reset(self, seed=None):
+            self.rng = np.random.default_rng(seed)  # every episode of a run has a seed
+            return self._obs(), {}
+
+    drl_cli.register_env("SeededAgents-v0", lambda env_config: Seeded())
+    findings, _ = report("SeededAgents-v0", "dictionary")
+    assert findings["same seed"][0] == "ok"
+
+
 def test_environment_that_raises_is_the_last_finding():
     drl_cli.register_env("RaisingAgents-v0", type("Raising", (Unseeded,), {"step": lambda self, actions: 1 / 0}))
     findings, _ = report("RaisingAgents-v0", "dictionary")
