@@ -8,6 +8,7 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import io
+import re
 import time
 import warnings
 from collections.abc import Callable, Iterator, Mapping
@@ -24,6 +25,7 @@ from drl_cli.errors import failure
 from drl_cli.extras import load
 
 TRACED = 300  # steps that are compared
+_COLOURED = re.compile(r"\x1b\[\d*m(WARN: )?")  # how gymnasium begins and ends its warnings
 CYCLES = 50  # steps that PettingZoo's tests take
 
 
@@ -126,7 +128,7 @@ class AgentsCheck:
                 except Exception as error:  # an assertion of the test, or whatever the environment raises
                     self._find(what, FAIL, failure(error))
                     continue
-            said = list(dict.fromkeys(" ".join(str(one.message).split())[:160] for one in warned))
+            said = list(dict.fromkeys(_COLOURED.sub("", " ".join(str(one.message).split()))[:160] for one in warned))
             self._find(what, NOTE if said else OK, f"passed, and warns: {'; '.join(said[:3])}" if said else "passed")
 
     def _own(self) -> Any:
