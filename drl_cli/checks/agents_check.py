@@ -8,6 +8,7 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import io
+import re
 import time
 import warnings
 from collections.abc import Callable, Iterator, Mapping
@@ -24,6 +25,7 @@ from drl_cli.errors import failure
 from drl_cli.extras import load
 
 TRACED = 300  # steps that are compared
+_COLOURED = re.compile(r"\x1b\[\d*m(WARN: )?")  # how gymnasium begins and ends its warnings
 CYCLES = 50  # steps that PettingZoo's tests take
 
 
@@ -85,7 +87,10 @@ class AgentsCheck:
         return [digest for _, digest, _ in self._steps(seed)]
 
     def _steps(self, seed: int, count: int = TRACED) -> Iterator[tuple[AgentsStep, str, float]]:
-        """Yield up to ``count`` (step, its hash, seconds that it took) of a new instance, for the seconds asked for at most."""
+        """Yield up to ``count`` (step, its hash, seconds that it took) of a new instance, for the seconds asked for at most.
+
+        Episodes have the seeds ``seed``, ``seed`` + 1, …, since every episode of a run is seeded.
+        """
         env, rng = open_envs.open_env(self._id, self._env_config, self._kind), np.random.default_rng(seed)
         deadline = time.perf_counter() + self._asked["seconds"]
         try:
@@ -93,7 +98,8 @@ class AgentsCheck:
             for _ in range(count):
                 yield step, _hash(step), taken
                 if step.is_over:
-                    step, taken = env.reset(), 0.0
+                    seed += 1
+                    step, taken = env.reset(seed), 0.0
                     continue
                 if time.perf_counter() > deadline:
                     break
@@ -122,7 +128,7 @@ class AgentsCheck:
                 except Exception as error:  # an assertion of the test, or whatever the environment raises
                     self._find(what, FAIL, failure(error))
                     continue
-            said = list(dict.fromkeys(" ".join(str(one.message).split())[:160] for one in warned))
+            said = list(dict.fromkeys(_COLOURED.sub("", " ".join(str(one.message).split()))[:160] for one in warned))
             self._find(what, NOTE if said else OK, f"passed, and warns: {'; '.join(said[:3])}" if said else "passed")
 
     def _own(self) -> Any:

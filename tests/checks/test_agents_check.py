@@ -1,11 +1,13 @@
 """``drl env check`` and ``drl envs`` for environments with several agents."""
 
+import warnings
+
 import gymnasium
 import numpy as np
 import pytest
 
 import drl_cli
-from drl_cli.checks import env_catalogue, env_probe
+from drl_cli.checks import agents_check, env_catalogue, env_probe
 from drl_cli.checks.agents_check import AgentsCheck
 
 QUESTION = {"env_config": {}, "imports": [], "seed": 0, "episodes": 3, "seconds": 2.0}
@@ -35,6 +37,15 @@ def test_turn_based_game_of_pettingzoo_passes_its_own_tests():
     assert findings["other seeds"] == ("note", "every episode starts the same, whatever the seed")
     assert "PPO" in rest["fits"] and "ES" not in rest["fits"] and "QMIX" not in rest["fits"]
     assert len(rest["random_policy"]["rewards"]) == 3 and set(rest["random_policy"]["rewards"]) == {0.0}
+
+
+def test_warnings_that_gymnasium_colours_are_plain_words(monkeypatch):
+    def tested(env, cycles):
+        warnings.warn("\x1b[33mWARN: no render mode\x1b[0m", stacklevel=1)
+
+    monkeypatch.setattr(agents_check, "load", lambda name: tested)
+    findings, _ = report("mpe2/simple-v3", "parallel")
+    assert findings["PettingZoo's API test"] == ("note", "passed, and warns: no render mode")
 
 
 def test_agents_that_act_at_once_fit_algorithms_of_teams_too():
@@ -67,6 +78,17 @@ def test_randomness_that_reset_does_not_seed_is_broken():
     findings, _ = report("UnseededAgents-v0", "dictionary")
     assert findings["same seed"][0] == "fail" and "reset must seed all randomness" in findings["same seed"][1]
     assert "PettingZoo's API test" not in findings
+
+
+def test_randomness_that_only_a_reset_without_a_seed_draws_anew_is_no_failure():
+    class Seeded(Unseeded):
+        def reset(self, seed=None):
+            self.rng = np.random.default_rng(seed)  # every episode of a run has a seed
+            return self._obs(), {}
+
+    drl_cli.register_env("SeededAgents-v0", lambda env_config: Seeded())
+    findings, _ = report("SeededAgents-v0", "dictionary")
+    assert findings["same seed"][0] == "ok"
 
 
 def test_environment_that_raises_is_the_last_finding():
