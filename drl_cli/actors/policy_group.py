@@ -125,8 +125,8 @@ class GroupLearner:
         results = {}
         self._note_games(seen or ())
         for name, learner in self._learners.items():
-            own = [fragment.policies[name] for fragment in fragments if _has_steps(fragment.policies[name])]
-            if own:
+            own = [fragment.policies[name] for fragment in fragments]
+            if any(_has_steps(one) for one in own):  # rows without steps stay: each number of rows is compiled once
                 results[name] = learner.learn(env_steps, _seen_of(seen or (), name), *_alike(own))
         self._send_changed(env_steps)
         return {
