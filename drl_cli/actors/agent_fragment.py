@@ -14,7 +14,7 @@ from numpy.typing import DTypeLike
 
 from drl_cli.policies.policy_spec import PolicySpec
 
-BUCKETS = 8  # lengths that a fragment of streams of different lengths may have, up to the whole: each is compiled once
+HALVINGS = 3  # of a whole fragment, for streams that are all shorter: each length is compiled once, so few are better
 
 
 class AgentFragment:
@@ -154,8 +154,8 @@ class AgentFragment:
         longest = int(self.length.max(initial=0))
         if self._is_whole:
             return self._with_ends(self._padded(max(longest, 1)) | {"length": self.length.copy()}, tail, tails)
-        size = max(1, -(-self._most // BUCKETS))
-        rows = min(-(-max(longest, 1) // size) * size, self._most + 1) if longest <= self._most else longest
+        lengths = [self._most >> halvings for halvings in range(HALVINGS, -1, -1)]
+        rows = next((length for length in lengths if length >= max(longest, 1)), longest)
         columns = self._padded(rows)
         if rows != longest or (self.length != longest).any():
             columns["steps"] = self.length.copy()

@@ -1,8 +1,8 @@
-"""AgentsRecorder: writes the fragments of a worker with several agents down as RLlib's MultiAgentBatch, one line a fragment.
+"""AgentsRecorder: writes the fragments of a multi-agent worker in the format of RLlib's MultiAgentBatch, one line per fragment.
 
-What ``recorder`` is for one agent. Each policy's steps are a batch of their own, agent by agent; ``eps_id`` is that of the
-environment's episode, the same for all of its agents, ``agent_index`` the agent's place among them, ``t`` counts the steps of
-the agent. Used by ``multi_agent_worker`` and ``policy_slots``. Source: RLlib 1.13, ``offline/json_writer.py``.
+The multi-agent counterpart of ``recorder``. Each policy's steps are a batch of their own, agent by agent; ``eps_id`` is that of
+the environment's episode, the same for all of its agents, ``agent_index`` the agent's place among them, ``t`` counts its steps.
+Used by ``multi_agent_worker`` and ``policy_slots``. Source: RLlib 1.13, ``offline/json_writer.py``.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
-"""MultiAgentWorker: steps environments with several agents, each acting by its policy, and sends a fragment for every policy.
+"""MultiAgentWorker: steps multi-agent environments and sends one fragment per policy.
 
-What ``rollout_worker`` is for one agent. A fragment covers ``rollout_fragment_length`` env steps of every environment, with
-``batch_mode: complete_episodes`` those until the episode ends too; how many steps each policy has of them depends on when its
-agents act.
+The multi-agent counterpart of ``rollout_worker``. A fragment covers ``rollout_fragment_length`` env steps of every environment,
+with ``batch_mode: complete_episodes`` those until the episode ends too; how many steps each policy has of them depends on when
+its agents act.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ from drl_cli.randomness import generator, set_state, state_of
 
 
 class AgentColumns(NamedTuple):
-    """What a worker with several agents sends: the columns of each policy's fragment."""
+    """What a multi-agent worker sends: the columns of each policy's fragment."""
 
     steps: int  # env steps
     policies: dict[str, dict[str, np.ndarray]]
@@ -64,8 +64,10 @@ class MultiAgentWorker:
         count = config.num_envs_per_worker
         hooks = callbacks.make(config)
         self._watch = AgentsCallbacks(hooks, self._policies_of, identity["index"]) if hooks else None
-        ways = (config.horizon, config.soft_horizon, render.make(config, env, identity["index"]), self._watch)
-        self._envs = AgentsBatch(made_as, count, (key[0], stream), *ways)
+        viewer = render.make(config, env, identity["index"])
+        self._envs = AgentsBatch(
+            made_as, count, (key[0], stream), config.horizon, config.soft_horizon, viewer, self._watch
+        )
         self._mapping = EpisodeMapping(agents_of(env), (key[0], stream))
         folder = identity.get("output")
         self._recorder = AgentsRecorder(config, folder, identity, count) if folder else None

@@ -1,4 +1,4 @@
-"""OpponentPool: the frozen copies of a policy that plays against itself, how it does against them, and whom it meets next.
+"""OpponentPool: the frozen copies of a policy in self-play, its win rates and ratings, and the odds of its next opponents.
 
 Used by ``actors.policy_group``. Elo (1978): the expected score of a player rated d above another is 1 / (1 + 10^(−d / 400));
 after a game each rating moves by ``STEP`` times what the score was above the expected one. A copy begins with the learner's.

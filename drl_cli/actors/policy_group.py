@@ -1,8 +1,8 @@
-"""Learner and replay of several policies: one ordinary part for each, with the interface of a single one.
+"""GroupLearner and GroupReplay: one learner and one replay buffer per policy, with the interface of a single one.
 
-A loop sees one learner and one replay, whatever the number of policies, and all of them learn at its pace: each update of the
-loop is one of every policy that has experience. What a loop passes on (columns, blocks, priorities, statistics of filters) is
-by policy id here. Weights of all policies have one version. TensorFlow is imported by the learners when they are made.
+A loop has one learner and one replay buffer, whatever the number of policies: each update of the loop updates every policy
+that has experience. Columns, blocks, priorities and filter statistics are dictionaries by policy id here. The weights of all
+policies have one version. The learners import TensorFlow when they are made.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from drl_cli.extras import load
 
 
 class _Pushed:
-    """The result of a push that is already there."""
+    """The completed call of a push."""
 
     def done(self) -> bool:
         return True
@@ -39,7 +39,7 @@ class _Pushed:
 
 
 class _Outbox:
-    """The parameter server as the learner of one policy sees it: keeps what is pushed until all policies are sent together."""
+    """Takes the place of the parameter server for one learner: holds its weights until those of all are pushed together."""
 
     name, is_remote = "outbox", False
 
@@ -125,8 +125,8 @@ class GroupLearner:
         results = {}
         self._note_games(seen or ())
         for name, learner in self._learners.items():
-            own = [fragment.policies[name] for fragment in fragments if _has_steps(fragment.policies[name])]
-            if own:
+            own = [fragment.policies[name] for fragment in fragments]
+            if any(_has_steps(one) for one in own):  # rows without steps stay: each number of rows is compiled once
                 results[name] = learner.learn(env_steps, _seen_of(seen or (), name), *_alike(own))
         self._send_changed(env_steps)
         return {
@@ -157,7 +157,7 @@ class GroupLearner:
             self._send(keep=False, env_steps=env_steps)
 
     def _freeze(self, env_steps: int) -> None:
-        """Copy the learner's newest weights into the place of an opponent, where one is due."""
+        """Copy the learner's newest weights to an opponent if ``freeze_interval`` says so after ``env_steps``."""
         place = None if self._pool is None else self._pool.freeze(env_steps)
         if place is not None:
             copied = {name: np.array(array) for name, array in self._weights[self._learner_id].items()}
@@ -212,7 +212,7 @@ class GroupLearner:
 
 
 class GroupReplay:
-    """The replays of several policies, filled by the same fragments."""
+    """The replay buffers of several policies, filled from the same fragments."""
 
     def __init__(self, policies: Mapping[str, PolicySetup], seed: int, index: int = 0) -> None:
         """See ``ReplayBuffer``."""

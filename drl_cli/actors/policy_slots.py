@@ -1,8 +1,8 @@
-"""One policy in a worker with several agents: it acts for its streams, and files what they do into its fragment.
+"""One policy in a multi-agent worker: computes the actions of its streams and stores their steps in its fragment.
 
 A stream is one agent in one environment: number env·A + i for the i-th of the A agents that the policy may act for. All
-streams go through the net together, always as many rows, whichever agents act: a product rounds as its number of rows
-decides, and results must not depend on who else was there.
+streams go through the network in one batch of constant size, whichever agents act: the rounding of a matrix product depends on
+the number of rows, and an action must not depend on which other agents act.
 """
 
 from __future__ import annotations
@@ -97,7 +97,10 @@ class PolicySlots:
             self.policy.set_weights(self._differences.acting(self.policy.weights))
 
     def act(self, streams: Sequence[int], rng: np.random.Generator, steps: int) -> np.ndarray:
-        """Choose the actions of ``streams``, as the environment wants them, [n, …]; ``steps``: of each environment so far."""
+        """Return the actions of ``streams`` in the environment's units, [n, …].
+
+        ``streams``: n stream numbers; ``steps``: env steps of each environment so far, for exploration schedules.
+        """
         rows = np.asarray(streams)
         stacked = self.frames.stacked()
         action, after, scores = self.exploration.act(self.policy, stacked, self._state, rng, steps)
@@ -115,12 +118,12 @@ class PolicySlots:
         return self.policy.to_env(action)[rows]
 
     def began(self, stream: int, frame: np.ndarray) -> None:
-        """Begin an agent's episode in ``stream`` with its first observation."""
+        """Begin an agent's episode in ``stream`` with its first observation, ``frame`` [*obs_shape]."""
         self._forget(stream)
         self.frames.begin(stream, self.frames.seen(frame))
 
     def observed(self, stream: int, frame: np.ndarray) -> None:
-        """An agent that has acted is to act again: its open step is closed."""
+        """Close the open step of ``stream``, whose agent acts again on ``frame`` [*obs_shape]."""
         self._note_reward(stream)
         self.fragment.closed(np.array([stream]))
         self.frames.push(stream, self.frames.seen(frame))
@@ -130,7 +133,7 @@ class PolicySlots:
         self.fragment.rewarded(stream, reward)
 
     def ended(self, stream: int, ends: tuple[bool, bool], frame: np.ndarray) -> None:
-        """An agent's episode has ended: (terminated, truncated), and its last observation."""
+        """End the episode of ``stream``; ``ends``: (terminated, truncated), ``frame`` [*obs_shape]: the final observation."""
         seen_as = (False, True) if self._config.no_done_at_end else ends
         self._note_reward(stream)
         state = [part[stream].copy() for part in self._state]
@@ -138,7 +141,7 @@ class PolicySlots:
         self._forget(stream)
 
     def broken(self, stream: int) -> None:
-        """The episode of an agent was broken off by its environment."""
+        """Truncate the episode of ``stream``, which an environment error has ended; its open step is discarded."""
         if self._watch and self.fragment.is_open[stream]:
             self._watch.taken_back(stream)
         state = [part[stream].copy() for part in self._state]
@@ -156,7 +159,7 @@ class PolicySlots:
             part[stream] = 0.0
 
     def close(self) -> ClosedFragment:
-        """Return the fragment of all steps that are closed, as it is learnt from; the open ones go on in the next."""
+        """Return the fragment of all closed steps with its transforms applied; open steps become the first of the next one."""
         columns, self.fragment = self.fragment.close(self.frames.newest(), self._state)
         closed = ClosedFragment(columns, self.policy.weights)
         for transform in self._transforms:

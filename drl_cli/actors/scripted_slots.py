@@ -1,4 +1,4 @@
-"""An opponent without weights in a worker with several agents: it acts for its streams; nothing is learnt from them."""
+"""A scripted opponent in a multi-agent worker: computes the actions of its streams, which are not learnt from."""
 
 from __future__ import annotations
 
@@ -36,13 +36,13 @@ class ScriptedSlots:
         self._opponent.see(stream, frame)
 
     def rewarded(self, stream: int, reward: float) -> None:
-        """Rewards do not matter to it."""
+        """Ignore the reward: scripted opponents have no use for it."""
 
     def ended(self, stream: int, ends: tuple[bool, bool], frame: np.ndarray) -> None:
-        """Nothing is kept of an agent's episode."""
+        """Do nothing: no state is kept per episode."""
 
     def broken(self, stream: int) -> None:
-        """Nothing is kept of an agent's episode."""
+        """Do nothing: no state is kept per episode."""
 
     def state(self) -> dict[str, np.ndarray]:
         """Return what a checkpoint keeps."""

@@ -69,7 +69,7 @@ class Trained:
         self.graph = tf.Graph()
         with custom_models_tf.blamed(self._spec, bool(config.xla)), self.graph.as_default(), self.device():
             graph: Any = load(self._module)
-            build = getattr(graph, "build", graph)
+            build: Any = graph if callable(graph) else graph.build
             own = not (isinstance(self._module, str) and self._module.startswith("drl_cli."))
             given = (config, self._spec, self._initial, self._identity["seed"], self._scope)
             built = called("The graph of this algorithm", build, *given) if own else build(*given)

@@ -21,6 +21,7 @@ import numpy as np
 from drl_cli.algorithms import ddpg
 from drl_cli.algorithms.learner_graph import action_bounds, counter, learner_graph
 from drl_cli.algorithms.losses.value import huber, squared, td_error, td_target
+from drl_cli.algorithms.maddpg import MADDPGConfig
 from drl_cli.policies import net_builders
 from drl_cli.policies.distributions_tf import TFDeterministic
 from drl_cli.policies.forward_tf import Tensors, TFNet, values_of, variables_of
@@ -56,6 +57,55 @@ def negative_q(q: Tensor, action: Tensor, batch: Batch) -> Tensor:
     return -q  # [B]
 
 
+class DeterministicWeights:
+    """The variables of a deterministic policy and its critics: those that are learnt, targets, and Adam's.
+
+    What acts is a running average of the learnt policy with ``policy_average``, otherwise that policy itself.
+    """
+
+    def __init__(
+        self,
+        config: ddpg.DDPGConfig | MADDPGConfig,
+        nets: tuple[NetSpec, NetSpec],
+        initial: Mapping[str, np.ndarray],
+        scope: str,
+        target_every: int,
+    ) -> None:
+        """``nets``: policy and critic; ``initial``: {name: array} of both; ``scope`` goes before every variable's name.
+
+        ``target_every``: updates from one update of the targets to the next.
+        """
+        self._config, self._target_every = config, target_every
+        policy, critic = (net.weight_shapes() for net in nets)
+        self._acting = self.policy = variables_of(policy, initial, scope)
+        if config.policy_average:
+            self.policy = variables_of(policy, initial, scope + "learnt_")
+        self.critic = variables_of(critic, initial, scope)
+        targets = {net_builders.target_name(name): shape for name, shape in (policy | critic).items()}
+        self.target = variables_of(targets, initial, scope, trainable=False)
+        self.adam = {
+            part: Adam(scope + part, weights) for part, weights in (("actor", self.policy), ("critic", self.critic))
+        }
+
+    def all(self) -> list[Variable]:
+        """Return all variables."""
+        groups = [self._acting, self.critic, self.target, *(adam.variables for adam in self.adam.values())]
+        if self.policy is not self._acting:
+            groups.append(self.policy)
+        return [variable for group in groups for variable in group.values()]
+
+    def follow(self, number: Tensor) -> None:
+        """Move the targets where they are due at update ``number``, int64, and the average, towards the learnt weights."""
+        every(self._target_every, number, self._move_targets, self._target_every - 1)
+        if self.policy is not self._acting:
+            polyak_update(list(self._acting.values()), list(self.policy.values()), 1.0 - self._config.policy_average)
+
+    def _move_targets(self) -> None:
+        online = self.policy | self.critic
+        targets = [self.target[net_builders.target_name(name)] for name in online]
+        polyak_update(targets, list(online.values()), self._config.tau)
+
+
 class DeterministicUpdate:
     """The variables and the two halves of an update over them."""
 
@@ -74,29 +124,15 @@ class DeterministicUpdate:
         self._target_policy_net = net_builders.target_of(self._policy_net)
         self._target_critic_net = net_builders.target_of(self._critic_net)
         self._distribution = TFDeterministic(*action_bounds(spec))
-        policy, critic = self._policy_net.weight_shapes(), self._critic_net.weight_shapes()
-        self._acting = self._policy = variables_of(policy, initial, scope)
-        if config.policy_average:
-            self._policy = variables_of(policy, initial, scope + "learnt_")
-        self._critic = variables_of(critic, initial, scope)
-        targets = {net_builders.target_name(name): shape for name, shape in (policy | critic).items()}
-        self._target = variables_of(targets, initial, scope, trainable=False)
+        self._weights = DeterministicWeights(
+            config, (self._policy_net, self._critic_net), initial, scope, ddpg.updates_per_target_update(config)
+        )
         self.number = counter(scope)
-        self._adam = {
-            part: Adam(scope + part, weights) for part, weights in (("actor", self._policy), ("critic", self._critic))
-        }
-        self._target_every = ddpg.updates_per_target_update(config)
-
-    def variables(self) -> list[Variable]:
-        """Return all variables but the counter."""
-        groups = [self._acting, self._critic, self._target, *(adam.variables for adam in self._adam.values())]
-        if self._policy is not self._acting:
-            groups.append(self._policy)
-        return [variable for group in groups for variable in group.values()]
+        self.variables = self._weights.all
 
     def gradients(self, batch: Batch, number: Tensor) -> Gradients:
         """See LearnerGraph: gradients of both parts for ``batch`` at update ``number``."""
-        policy, critic = values_of(self._policy), values_of(self._critic)
+        policy, critic = values_of(self._weights.policy), values_of(self._weights.critic)
         weight = batch["weight"] if self._config.prioritized_replay else 1.0  # [B]
         critic_parts, stats, priority = self._critic_gradients(batch, number, critic, weight)
         delay = self._config.policy_delay
@@ -118,12 +154,12 @@ class DeterministicUpdate:
         self, batch: Batch, number: Tensor, critic: Tensors, weight: Tensor
     ) -> tuple[list[Tensor], dict[str, Tensor], Tensor]:
         # inputs: what the target policy does next, smoothed
-        heads = TFNet(self._target_policy_net, self._target)(batch["next_obs"])
+        heads = TFNet(self._target_policy_net, self._weights.target)(batch["next_obs"])
         next_action = self._distribution.greedy(heads)  # [B, A]
         if self._config.smooth_target_policy:
             next_action = self._smoothed(next_action, number)  # [B, A]
         # targets
-        next_q = self._q(self._target_critic_net, self._target, batch["next_obs"], next_action)  # [C, B]
+        next_q = self._q(self._target_critic_net, self._weights.target, batch["next_obs"], next_action)  # [C, B]
         target = td_target(batch["reward"], batch["discount"], next_q)  # [B]
         # loss: the sum over the critics of the weighted mean over the batch
         q = self._q(self._critic_net, critic, batch["obs"], batch["action"])  # [C, B]
@@ -169,17 +205,10 @@ class DeterministicUpdate:
 
     def apply(self, parts: Parts, rates: Rates, number: Tensor) -> None:
         """See LearnerGraph: change the weights with ``parts``, then move the targets."""
-        self._adam["critic"].apply(parts["critic"], rates["critic_lr"])
-        delay = self._config.policy_delay
-        every(delay, number, lambda: self._adam["actor"].apply(parts["actor"], rates["actor_lr"]), delay - 1)
-        every(self._target_every, number, self._move_targets, self._target_every - 1)
-        if self._policy is not self._acting:
-            polyak_update(list(self._acting.values()), list(self._policy.values()), 1.0 - self._config.policy_average)
-
-    def _move_targets(self) -> None:
-        online = self._policy | self._critic
-        targets = [self._target[net_builders.target_name(name)] for name in online]
-        polyak_update(targets, list(online.values()), self._config.tau)
+        adam, delay = self._weights.adam, self._config.policy_delay
+        adam["critic"].apply(parts["critic"], rates["critic_lr"])
+        every(delay, number, lambda: adam["actor"].apply(parts["actor"], rates["actor_lr"]), delay - 1)
+        self._weights.follow(number)
 
     def _q(self, net: NetSpec, weights: Tensors, obs: Tensor, action: Tensor) -> Tensor:
         q = TFNet(net, weights)(obs, action)["q"][..., 0]  # [C, B], or [B] for a single critic

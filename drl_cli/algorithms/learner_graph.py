@@ -1,6 +1,6 @@
 """What the graphs that learn from transitions of a replay buffer share: the LearnerGraph, the counter of updates, row weights.
 
-Used by ``dqn_graph``, ``r2d2_graph``, ``ddpg_graph``, ``iql_graph``, ``marwil_graph`` and ``max_entropy_update_graph``.
+Used by the graphs of DQN, R2D2, DDPG, MADDPG, QMIX, IQL, MARWIL and of the algorithms with maximum-entropy objectives.
 """
 
 from typing import Protocol

@@ -18,18 +18,18 @@ from collections.abc import Mapping
 import numpy as np
 
 from drl_cli.algorithms import maddpg
+from drl_cli.algorithms.ddpg_graph import DeterministicWeights
 from drl_cli.algorithms.learner_graph import action_bounds, counter, learner_graph
 from drl_cli.algorithms.losses.value import squared
 from drl_cli.algorithms.maddpg import MADDPGConfig
 from drl_cli.policies import net_builders
-from drl_cli.policies.forward_tf import Tensors, TFNet, values_of, variables_of
+from drl_cli.policies.forward_tf import Tensors, TFNet, values_of
 from drl_cli.policies.policy_spec import NetSpec, PolicySpec
 from drl_cli.policies.team_tf import TeamParts, acting_heads
 from drl_cli.tf1.graph import Batch, Gradients, LearnerGraph, Parts, Rates, transition_columns
-from drl_cli.tf1.optimizers import Adam, clipped
-from drl_cli.tf1.polyak import every, polyak_update
+from drl_cli.tf1.optimizers import clipped
 from drl_cli.tf1.stateless_random import stateless_uniform
-from drl_cli.tf1.tensorflow import Tensor, Variable, tf
+from drl_cli.tf1.tensorflow import Tensor, tf
 
 RATES = ("actor_lr", "critic_lr")
 NEXT, NOW = 0, 1  # streams of random numbers within an update: of the target's actions, of the policy's
@@ -58,31 +58,17 @@ class _MADDPGUpdate:
         self._config, self._team, self._seed = config, spec.team, seed
         self._bounds = action_bounds(spec) if spec.action.kind == "Box" else None
         self._policy_net, self._critic_net = spec.nets[0], maddpg.critic_spec(config, spec)
-        policy, critic = self._policy_net.weight_shapes(), self._critic_net.weight_shapes()
-        self._acting = self._policy = variables_of(policy, initial, scope)
-        if config.policy_average:
-            self._policy = variables_of(policy, initial, scope + "learnt_")
-        self._critic = variables_of(critic, initial, scope)
-        targets = {net_builders.target_name(name): shape for name, shape in (policy | critic).items()}
-        self._target = variables_of(targets, initial, scope, trainable=False)
+        self._weights = DeterministicWeights(
+            config, (self._policy_net, self._critic_net), initial, scope, net_builders.updates_per_target_update(config)
+        )
         self.number = counter(scope)
-        self._adam = {
-            part: Adam(scope + part, weights) for part, weights in (("actor", self._policy), ("critic", self._critic))
-        }
-        self._target_every = net_builders.updates_per_target_update(config)
+        self.variables = self._weights.all
         n = self._team.widest
         self._has = np.float32(np.arange(n) < np.asarray(self._team.actions)[:, None])  # [A, n]
 
-    def variables(self) -> list[Variable]:
-        """Return all variables but the counter."""
-        groups = [self._acting, self._critic, self._target, *(adam.variables for adam in self._adam.values())]
-        if self._policy is not self._acting:
-            groups.append(self._policy)
-        return [variable for group in groups for variable in group.values()]
-
     def gradients(self, batch: Batch, number: Tensor) -> Gradients:
         """See LearnerGraph: gradients of critics and policies for ``batch`` at update ``number``."""
-        policy, critic = values_of(self._policy), values_of(self._critic)
+        policy, critic = values_of(self._weights.policy), values_of(self._weights.critic)
         weight = batch["weight"] if self._config.prioritized_replay else 1.0  # [B]
         now, later = TeamParts(self._team, batch["obs"]), TeamParts(self._team, batch["next_obs"])
         taken = self._encoded(batch["action"])  # [B, A, n]
@@ -115,21 +101,14 @@ class _MADDPGUpdate:
 
     def apply(self, parts: Parts, rates: Rates, number: Tensor) -> None:
         """See LearnerGraph: change the weights with ``parts``, then move the targets and the average."""
-        self._adam["critic"].apply(parts["critic"], rates["critic_lr"])
-        self._adam["actor"].apply(parts["actor"], rates["actor_lr"])
-        online = self._policy | self._critic
-        targets = [self._target[net_builders.target_name(name)] for name in online]
-
-        def move_targets() -> None:
-            polyak_update(targets, list(online.values()), self._config.tau)
-
-        every(self._target_every, number, move_targets, phase=self._target_every - 1)
-        if self._policy is not self._acting:
-            polyak_update(list(self._acting.values()), list(self._policy.values()), 1.0 - self._config.policy_average)
+        self._weights.adam["critic"].apply(parts["critic"], rates["critic_lr"])
+        self._weights.adam["actor"].apply(parts["actor"], rates["actor_lr"])
+        self._weights.follow(number)
 
     def _targets(self, batch: Batch, later: TeamParts, number: Tensor) -> Tensor:
         """Each agent's r + d·min Q′ of what the target policies do next, [A, B], without gradient."""
-        target_of = {name: self._target[net_builders.target_name(name)] for name in self._policy | self._critic}
+        online, target = self._weights.policy | self._weights.critic, self._weights.target
+        target_of = {name: target[net_builders.target_name(name)] for name in online}
         action, _ = self._acted(target_of, batch["next_obs"], (number, NEXT))  # [B, A, n]
         next_q = tf.reduce_min(self._q(target_of, later, action), axis=0)  # [A, B]
         goes_on = batch["discount"] * tf.transpose(later.alive)  # [A, B]

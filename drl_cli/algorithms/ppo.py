@@ -13,7 +13,7 @@ from pydantic import Field, model_validator
 from drl_cli.algorithms.actor_critic_nets import NETS
 from drl_cli.algorithms.row import ALL_ACTIONS, ALL_OBSERVATIONS, Algorithm
 from drl_cli.config.schema import MisfitError, Whole, default, key
-from drl_cli.config.sections.on_policy import OnPolicyKeys, StateDependentKeys, sequence_length
+from drl_cli.config.sections.on_policy import OnPolicyKeys, StateDependentKeys, check_minibatch
 
 RECIPES_WHY = "the usual one of published recipes for small and medium tasks"
 
@@ -76,17 +76,14 @@ class PPOConfig(
         0.01, "The KL divergence that kl_coeff adapts to.", "nats", gt=0, le=100, needs=("kl_coeff", 1e-12)
     )
 
+    @property
+    def counts_env_steps(self) -> bool:
+        """Whether ``sgd_minibatch_size`` counts env steps, as ``train_batch_size`` does, or steps of agents."""
+        return True
+
     @model_validator(mode="after")
     def _goes_over_the_batch_in_minibatches(self) -> PPOConfig:
-        if self.sgd_minibatch_size > self.train_batch_size:
-            raise MisfitError(
-                "sgd_minibatch_size", f"{self.sgd_minibatch_size} is more than train_batch_size {self.train_batch_size}"
-            )
-        if self.sgd_minibatch_size < sequence_length(self):
-            raise MisfitError(
-                "sgd_minibatch_size",
-                f"{self.sgd_minibatch_size} is less than one sequence, model.max_seq_len {self.model.max_seq_len}",
-            )
+        check_minibatch(self, self.sgd_minibatch_size, self.counts_env_steps)
         if self.clip_param is None and not self.kl_coeff:
             raise MisfitError(
                 "clip_param", "null needs a kl_coeff above 0: nothing else would keep the policy close to the old one"

@@ -12,7 +12,7 @@ from pydantic import model_validator
 from drl_cli.algorithms.actor_critic_nets import NETS
 from drl_cli.algorithms.row import ALL_ACTIONS, ALL_OBSERVATIONS, Algorithm
 from drl_cli.config.schema import RATE_ALLOWED, MisfitError, Rate, Whole, default, key
-from drl_cli.config.sections.on_policy import OnPolicyKeys, StateDependentKeys, sequence_length
+from drl_cli.config.sections.on_policy import OnPolicyKeys, StateDependentKeys, check_minibatch
 
 _ONLY_VALUE_LOSS = 1.0  # the one vf_loss_coeff that says nothing
 
@@ -95,16 +95,7 @@ class TRPOConfig(
             )
         if self.num_gpus > 1:
             raise MisfitError("num_gpus", f"{self.num_gpus:g} means towers, which TRPO does not have; use 1 or less")
-        if self.sgd_minibatch_size > self.train_batch_size:
-            raise MisfitError(
-                "sgd_minibatch_size",
-                f"{self.sgd_minibatch_size} is more than train_batch_size {self.train_batch_size}",
-            )
-        if self.sgd_minibatch_size < sequence_length(self):
-            raise MisfitError(
-                "sgd_minibatch_size",
-                f"{self.sgd_minibatch_size} is less than one sequence, model.max_seq_len {self.model.max_seq_len}",
-            )
+        check_minibatch(self, self.sgd_minibatch_size)
         return self
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections import deque
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
@@ -100,9 +100,8 @@ class RunView:
 
     def take(self, kind: str, fields: Mapping[str, Any], seconds: float) -> None:
         """Take one event in; ``seconds`` is when it came. Unknown kinds change nothing."""
-        handler = getattr(self, f"_take_{kind}", None)
-        if handler:
-            handler(fields, seconds)
+        if kind in _HANDLERS:
+            _HANDLERS[kind](self, fields, seconds)
 
     @property
     def reward(self) -> float | None:
@@ -262,6 +261,31 @@ COUNTED = {  # stop field -> (counter of a progress event, what it counts)
 }
 SECONDS = "time_total_s"
 MEASURED_S = 5.0  # an estimate needs this long
+
+
+_HANDLERS: dict[str, Callable[[RunView, Mapping[str, Any], float], None]] = {
+    "phase": RunView._take_phase,
+    "notice": RunView._take_notice,
+    "warning": RunView._take_warning,
+    "diagnosis": RunView._take_diagnosis,
+    "bottleneck": RunView._take_bottleneck,
+    "learner": RunView._take_learner,
+    "progress": RunView._take_progress,
+    "result": RunView._take_result,
+    "history": RunView._take_history,
+    "evaluation": RunView._take_evaluation,
+    "best": RunView._take_best,
+    "estimates": RunView._take_estimates,
+    "goal": RunView._take_goal,
+    "checkpoint": RunView._take_checkpoint,
+    "checkpoint_failed": RunView._take_checkpoint_failed,
+    "worker_started": RunView._take_worker_started,
+    "worker_lost": RunView._take_worker_lost,
+    "stopping": RunView._take_stopping,
+    "run": RunView._take_run,
+    "finished": RunView._take_finished,
+}
+"""Kind of an event → the method of a view that takes it in."""
 
 
 class Budget(NamedTuple):

@@ -7,6 +7,7 @@ import types
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Annotated, Any, Literal, TypedDict, Union, get_args, get_origin
 
+from annotated_types import Ge, Gt, Le, Lt
 from pydantic.fields import FieldInfo
 from typing_extensions import NotRequired
 
@@ -81,9 +82,14 @@ def _words(kind: Any, metadata: Iterable[Any] = ()) -> str:
 def _bounds(metadata: Iterable[Any]) -> str:
     found = {}
     for note in metadata:
-        for name in ("ge", "gt", "le", "lt"):
-            if getattr(note, name, None) is not None:
-                found[name] = _number(getattr(note, name))
+        if isinstance(note, Ge):
+            found["ge"] = _number(note.ge)
+        elif isinstance(note, Gt):
+            found["gt"] = _number(note.gt)
+        elif isinstance(note, Le):
+            found["le"] = _number(note.le)
+        elif isinstance(note, Lt):
+            found["lt"] = _number(note.lt)
     low = found.get("ge", found.get("gt"))
     high = found.get("le", found.get("lt"))
     if low is not None and high is not None:
@@ -95,7 +101,7 @@ def _bounds(metadata: Iterable[Any]) -> str:
     return ""
 
 
-def _number(value: float) -> str:
+def _number(value: Any) -> str:
     return str(int(value)) if float(value).is_integer() else str(value)
 
 

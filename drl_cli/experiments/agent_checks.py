@@ -1,4 +1,4 @@
-"""What of a config does not go with several agents, or asks for them where there is one.
+"""Checks of multi-agent settings: keys of ``multiagent`` that the algorithm does not support, keys for one agent alone.
 
 User: ``experiments.draft`` (before an environment is made) and ``experiments.spec``.
 """
@@ -16,7 +16,7 @@ _MAPPED = ("policies", "policy_mapping", "policy_mapping_fn", "policies_to_train
 
 
 def problems(row: Algorithm, config: CommonKeys, where: Where) -> list[str]:
-    """Return one line for each key of ``multiagent`` that the algorithm of ``row`` cannot follow.
+    """Return one line for each key of ``multiagent`` that the algorithm of ``row`` does not support.
 
     ``where``: of the config's mapping.
     """

@@ -1,4 +1,4 @@
-"""Which policies an environment with several agents has, and which of them acts for whom.
+"""The policies of a multi-agent environment, and the mapping from agents to policies.
 
 User: ``experiments.spec``. Spaces are equal for a policy where its nets and its actions are the same: kind, shape and type of
 observations, action masks, and the whole description of the actions.
@@ -18,8 +18,8 @@ from drl_cli.envs.multi_agent.policy_choice import EpisodeMapping
 from drl_cli.errors import ConfigError, InputError
 from drl_cli.policies.numpy_policy import DEFAULT_POLICY
 
-SHOWN = 8  # agents that a line names
-TRIED = 20  # episodes for which a function is asked whom it maps to which policy
+SHOWN = 8  # agents that a message lists
+TRIED = 20  # episodes for which policy_mapping_fn is called before the run
 _NO_ID = re.compile(r"[^A-Za-z0-9_.-]")
 _PREFIX = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]*?(?=[_.-]*\d*\Z)")
 
@@ -60,7 +60,7 @@ def resolve(section: MultiAgentConfig, spaces: Mapping[str, EnvSpec], seed: int 
 
 
 def self_play(section: MultiAgentConfig) -> SelfPlaySetup | None:
-    """Return who plays against the policy that learns, or None."""
+    """Return the learner and its opponents in self-play, or None without self-play."""
     keys = section.self_play
     if not keys.is_on:
         return None

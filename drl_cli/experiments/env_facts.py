@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 
 from drl_cli.algorithms import table
 from drl_cli.algorithms.row import Algorithm
+from drl_cli.algorithms.team_nets import TeamKeys
 from drl_cli.config.env_names import TEAM_ID
 from drl_cli.config.parse import refuse
 from drl_cli.config.sections.common import CommonKeys
@@ -102,6 +103,8 @@ def _of_team(row: Algorithm, config: CommonKeys, env_id: str, kind: str) -> Foun
     if config.multiagent.observation_fn is not None:
         inside["observation_fn"] = config.multiagent.observation_fn
     one = _of_one(row, config.model_copy(update={"env_config": inside}), TEAM_ID)
+    if isinstance(config, TeamKeys):
+        config.check_team(len(one.facts["spaces"]["team"]["agents"]))
     text = f"{row.name} trains a team: {env_id} runs as {TEAM_ID} with env_config.env {bare}, all of its agents seen as one."
     return one._replace(imports=[module] if module else [], notices=[text])
 

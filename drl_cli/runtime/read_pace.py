@@ -1,4 +1,4 @@
-"""How learning and reading keep pace where all steps come from files: the other half of ``loops.pace``."""
+"""The ratio of updates to steps read when all steps come from files; ``pace`` is its counterpart for sampled steps."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ from drl_cli.runtime.meters import NOTHING_READ, Tally
 
 
 class ReadPace:
-    """Files alone: first the replay is filled, then it is learnt from, for as long as the run lasts.
+    """Offline pace: the replay buffer is filled first, then trained on until the run ends.
 
-    Files that fit into ``buffer_size`` are in memory after one pass, and nothing is read again. Of others reading goes on
-    after the first filling, ``training_intensity`` I transitions learnt from for each step read, pass after pass. Either way
-    one timestep stands for I transitions learnt from: what would have been read by then if nothing were held.
+    Files that fit into ``buffer_size`` are read once and kept in memory. Larger ones are read pass after pass, one step for
+    every ``training_intensity`` I transitions trained on. Either way one timestep stands for I transitions trained on, as many
+    as sampling would have given.
     """
 
     complete = 1
@@ -64,7 +64,7 @@ class ReadPace:
         return
 
     def owed(self, updates: int) -> int:
-        """Return how many updates beyond ``updates`` may be made: nothing has to be waited for once the replay is filled."""
+        """Return how many updates beyond ``updates`` may be made now; a whole call's once all files are in the replay."""
         if self.is_whole:
             return self._config.updates_per_call
         if self._full is None:
@@ -89,11 +89,11 @@ class ReadPace:
         return "" if learns or self.is_whole else "learner is waiting for files to be read"
 
     def behind(self, index: int) -> int:
-        """Return how many fragments a successor of worker ``index`` need not bring again."""
+        """Return the fragments that a replacement of worker ``index`` can skip."""
         return 0 if index in self._ended or self._full is not None else self._brought.get(index, 0)
 
     def arrived(self, token: Token) -> None:
-        """A fragment has come from a worker, maybe an empty one. Raises ExperienceError when all have come to nothing."""
+        """Count a fragment, which may be empty. Raises ExperienceError when all files are read and hold no steps."""
         index = token.meta.worker
         self.tally.add(token)
         self._brought[index] = self._brought.get(index, 0) + (token.steps > 0)

@@ -15,6 +15,7 @@ from drl_cli.config.sections.multi_agent import MultiAgentConfig
 from drl_cli.config.sections.self_play import SelfPlayConfig
 from drl_cli.errors import CheckpointError
 from drl_cli.experience.columns import Meta, Token
+from drl_cli.experience.trajectories import join
 from drl_cli.extras import load
 from drl_cli.runtime.cluster import InlineCluster
 
@@ -101,6 +102,16 @@ def test_a_policy_whose_agents_never_acted_does_not_learn_and_keeps_its_weights(
     group.learn(100, [None], AgentColumns(2, {"first": _columns("first"), "second": idle}))
     _, weights = server.call("pull", 1).result()
     assert float(weights["second"]["w"][0]) == 10.0
+
+
+def test_a_batch_keeps_its_rows_where_the_agents_of_a_policy_acted_in_some_fragments_only():
+    group, _ = _group()
+    absent = {**_columns("first", (1,)), "steps": np.array([0])}
+    both = [AgentColumns(2, {"first": one, "second": _columns("second")}) for one in (_columns("first"), absent)]
+    group.learn(0, None, *both)
+    batch = join(group._learners["first"].args[2:], 0.9)
+    assert batch["mask"].tolist() == [[1.0, 1.0], [0.0, 0.0]]
+    assert batch["end_at"].tolist() == [1, 4, 4, 4]
 
 
 def test_policies_that_are_not_trained_keep_their_first_weights_in_pushes_and_checkpoints():

@@ -196,6 +196,15 @@ def test_state_of_a_team_is_that_of_the_observation_function_where_the_algorithm
     assert "multiagent.observation_fn: with several agents each policy sees what its agents see" in unused
 
 
+def test_minibatch_of_a_team_holds_steps_of_agents_and_a_batch_env_steps():
+    batch = ("train_batch_size=64", "rollout_fragment_length=16")
+    one = made(*batch, "sgd_minibatch_size=128", run="MAPPO", env="drl/TwoStepGame-v1")
+    assert one.config.sgd_minibatch_size == 128
+    refused = message(*batch, "sgd_minibatch_size=129", run="MAPPO", env="drl/TwoStepGame-v1")
+    assert "sgd_minibatch_size: 129 is more than the 128 agent steps of a batch" in refused
+    assert "train_batch_size 64 times 2 agents" in refused
+
+
 def test_team_row_refuses_policies_and_steps_of_agents():
     assert "multiagent.policies: QMIX trains all agents together, as one team; leave it out" in message(
         "multiagent.policies=[a]", run="QMIX", env="drl/TwoStepGame-v1"

@@ -85,7 +85,7 @@ class Run:
 
     def until(self, updates):
         for _ in range(400):
-            if self.loop.updates >= updates:
+            if self.loop.ledger.updates >= updates:
                 return
             self.loop.step()
         raise AssertionError("the rounds do not come to an end")
@@ -118,7 +118,7 @@ def test_round_holds_every_block_once_in_their_order_whoever_was_first(start):
     assert run.learner.rounds == [blocks(0)]
     assert run.learner.seen == [[(block, 0) for block in blocks(0)]]
     run.until(1)
-    assert (run.loop.updates, run.loop.sampled, run.loop.trained(), run.loop.stored) == (1, 80, 80, 0)
+    assert (run.loop.ledger.updates, run.loop.sampled, run.loop.trained(), run.loop.stored) == (1, 80, 80, 0)
 
 
 def test_next_round_is_played_with_the_weights_of_the_step_before(start):
@@ -128,7 +128,7 @@ def test_next_round_is_played_with_the_weights_of_the_step_before(start):
     assert {(least, block.round) for least, _, block in asked} >= {(1, 0), (2, 1), (3, 2)}
     assert run.learner.rounds[:3] == [blocks(0), blocks(1), blocks(2)]
     assert all(least == block.round + 1 for least, _, block in asked)
-    assert run.loop.meters.close_iteration().lag == 0
+    assert run.loop.ledger.meters.close_iteration().lag == 0
 
 
 def test_worker_has_one_block_at_a_time(start):
@@ -239,9 +239,9 @@ def test_loop_that_comes_to_rest_completes_its_round_and_begins_none(start):
     run = start()
     run.steps(1)
     run.loop.quiesce()
-    assert (run.learner.rounds, run.loop.updates, run.pool.outstanding) == ([blocks(0)], 1, 0)
+    assert (run.learner.rounds, run.loop.ledger.updates, run.pool.outstanding) == ([blocks(0)], 1, 0)
     run.loop.quiesce()
-    assert run.loop.updates == 1
+    assert run.loop.ledger.updates == 1
 
 
 def test_settled_loop_has_counted_the_step_that_was_made(start):
@@ -250,7 +250,7 @@ def test_settled_loop_has_counted_the_step_that_was_made(start):
         run.steps(1)
     run.cluster.advance(1.0)
     run.loop.settle()
-    assert run.loop.updates == 1 and run.loop.ledger.version == 2
+    assert run.loop.ledger.updates == 1 and run.loop.ledger.version == 2
 
 
 def test_rounds_and_unperturbed_returns_go_on_behind_a_checkpoint(start):
@@ -267,7 +267,7 @@ def test_rounds_and_unperturbed_returns_go_on_behind_a_checkpoint(start):
     assert again.loop.info() == run.loop.info()
     again.steps(1)
     assert [worker.asked[0] for worker in again.makes.made] == [
-        (5, None, block) for block in blocks(run.loop.updates)[:2]
+        (5, None, block) for block in blocks(run.loop.ledger.updates)[:2]
     ]
 
 

@@ -77,7 +77,7 @@ def test_gradients_are_applied_in_the_order_in_which_they_arrive():
         run.steps(1)
     assert [meta.worker for meta in run.learner.applied] == [1, 2, 0]
     run.steps(3)
-    assert run.loop.updates == 3 and run.loop.trained() == run.loop.sampled == 300
+    assert run.loop.ledger.updates == 3 and run.loop.trained() == run.loop.sampled == 300
     assert run.learner.steps == [100, 200, 300]
 
 
@@ -90,7 +90,7 @@ def test_worker_has_one_thing_under_way_a_gradient_or_its_application():
 
     run = Run(workers=3, apply_takes=0.7)
     run.steps(60, check)
-    assert run.loop.updates > 10
+    assert run.loop.ledger.updates > 10
 
 
 def test_worker_is_asked_again_for_weights_that_hold_its_own_gradient_and_others_are_left_alone():
@@ -141,7 +141,7 @@ def test_worker_that_dies_takes_its_gradient_along_and_its_successor_goes_on():
     assert 0.4 <= share <= 0.6
     assert (run.pool.fragments_lost, run.pool.restarts) == (1, 1)
     run.loop.quiesce()
-    assert run.loop.sampled == STEPS * len(run.learner.applied) == STEPS * run.loop.updates
+    assert run.loop.sampled == STEPS * len(run.learner.applied) == STEPS * run.loop.ledger.updates
     assert run.pool.lost_workers == []
 
 
@@ -157,7 +157,7 @@ def test_gradient_of_a_worker_that_died_behind_it_is_applied_all_the_same():
     assert [meta.worker for meta in run.learner.applied] == [0]
     run.learner.finish()
     run.steps(2)
-    assert run.loop.updates == 1
+    assert run.loop.ledger.updates == 1
     successors = run.makes.made[2:]
     # The second's is there at once; the first is found dead when it is asked again.
     assert [(worker.index, worker.incarnation) for worker in successors] == [(1, 1)]
@@ -171,9 +171,9 @@ def test_while_the_learner_loads_each_worker_computes_one_gradient():
     run.steps(8)
     assert [len(worker.asked) for worker in run.makes.made] == [1, 1]
     assert not run.loop.is_learning and run.loop.waiting() == "workers are waiting for the learner to load"
-    assert run.loop.stored == 200 and run.loop.updates == 0
+    assert run.loop.stored == 200 and run.loop.ledger.updates == 0
     run.steps(60)
-    assert run.loop.is_learning and run.loop.updates > 2
+    assert run.loop.is_learning and run.loop.ledger.updates > 2
 
 
 def test_quiesce_leaves_nothing_under_way():
@@ -181,7 +181,7 @@ def test_quiesce_leaves_nothing_under_way():
     run.steps(7)
     run.loop.quiesce()
     assert run.pool.outstanding == 0 and run.loop.stored == 0
-    assert run.loop.updates == len(run.learner.applied) == run.loop.sampled // STEPS
+    assert run.loop.ledger.updates == len(run.learner.applied) == run.loop.sampled // STEPS
 
 
 def test_settle_deals_with_what_the_learner_has_and_leaves_the_workers():
@@ -191,7 +191,7 @@ def test_settle_deals_with_what_the_learner_has_and_leaves_the_workers():
     run.steps(1)
     run.learner.finish()
     run.loop.settle()
-    assert run.loop.updates == 1 and run.loop.stored == 0 and run.pool.outstanding == 1
+    assert run.loop.ledger.updates == 1 and run.loop.stored == 0 and run.pool.outstanding == 1
 
 
 def test_lost_learner_ends_the_run():
@@ -208,7 +208,7 @@ def test_without_workers_there_is_one_gradient_at_a_time_and_none_is_stale():
     run = Run(workers=0)
     run.steps(40)
     (worker,) = run.makes.made
-    assert run.loop.updates > 5
+    assert run.loop.ledger.updates > 5
     assert worker.asked == [(version, version) for version in range(1, len(worker.asked) + 1)]
 
 
@@ -219,9 +219,9 @@ def test_counters_go_on_from_a_state():
     state = run.loop.state()
     other = Run(workers=2)
     other.loop.load(state, with_replay=False)
-    assert (other.loop.sampled, other.loop.updates, other.loop.trained()) == (
+    assert (other.loop.sampled, other.loop.ledger.updates, other.loop.trained()) == (
         run.loop.sampled,
-        run.loop.updates,
+        run.loop.ledger.updates,
         run.loop.trained(),
     )
     assert other.loop.state() == state
@@ -235,4 +235,4 @@ def test_token_with_notes_of_an_environment_is_reported_once_it_arrives():
     assert token.episodes == ()
     worker.deliver(episodes=((21.0, 21),))
     run.steps(2)
-    assert run.loop.meters.episodes == 1 and run.loop.meters.reward_mean() == 21.0
+    assert run.loop.ledger.meters.episodes == 1 and run.loop.ledger.meters.reward_mean() == 21.0

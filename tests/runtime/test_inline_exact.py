@@ -67,7 +67,7 @@ def test_inline_run_interrupted_after_three_iterations_equals_the_whole_run(run,
     whole = run(env_id, config)
     before, after = results(whole, 3), results(whole, 3)
     end = state_of_run(whole)
-    assert whole.loop.updates > 300
+    assert whole.loop.ledger.updates > 300
 
     first = run(env_id, config)
     assert results(first, 3) == before

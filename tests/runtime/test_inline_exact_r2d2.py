@@ -60,7 +60,7 @@ def test_recurrent_run_interrupted_after_three_iterations_equals_the_whole_run(r
     before = results(whole, 3)
     path = whole.save(tmp_path)
     after = results(whole, 3)
-    assert whole.loop.updates > 200
+    assert whole.loop.ledger.updates > 200
     resumed = run(config, path)
     assert results(resumed, 3) == after != before
     end = state_of_run(whole)

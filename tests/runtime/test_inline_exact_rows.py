@@ -126,7 +126,7 @@ def test_run_interrupted_after_two_iterations_equals_the_whole_run(start, tmp_pa
     path = whole.save(tmp_path)
     after = [timeless(whole.train(), SINCE_RESTORE) for _ in range(2)]
     arrays, plain = whole_state(whole)
-    assert before[1]["info"]["num_updates"] > 10 and whole.loop.updates > 100
+    assert before[1]["info"]["num_updates"] > 10 and whole.loop.ledger.updates > 100
     assert whole.parts.replay.size() == 330  # the oldest rows have made room
     assert ("replay/priority" in arrays) == whole.config.prioritized_replay
     if whole.config.prioritized_replay:

@@ -52,20 +52,20 @@ def test_run_over_ray_with_a_killed_worker_equals_the_run_in_one_process():
         (mapped,) = _tables_of(os.getpid())  # the learner's
         assert mapped[1].startswith("r--") and all(_tables_of(pid) == {mapped} for pid in pids)
         os.kill(pids[0], signal.SIGKILL)
-        while remote.parts.pool.restarts == 0 or remote.loop.updates < 5:
+        while remote.parts.pool.restarts == 0 or remote.loop.ledger.updates < 5:
             result = remote.train()
         remote.loop.quiesce()
-        expected, rounds = _state(remote), remote.loop.updates
+        expected, rounds = _state(remote), remote.loop.ledger.updates
         assert (result["num_restarts"], result["num_healthy_workers"]) == (1, 2)
         assert remote.loop.trained() == expected["default_policy/filter/count"]  # every round whole, nothing twice
     finally:
         remote.close()
     inline = _started(0)
     try:
-        while inline.loop.updates < rounds:
+        while inline.loop.ledger.updates < rounds:
             inline.loop.step()
         found = _state(inline)
     finally:
         inline.close()
-    assert inline.loop.updates == rounds == expected["default_policy/num_updates"] > 3
+    assert inline.loop.ledger.updates == rounds == expected["default_policy/num_updates"] > 3
     assert [name for name in expected if not np.array_equal(expected[name], found[name])] == []

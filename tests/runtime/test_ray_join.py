@@ -69,7 +69,7 @@ def test_run_joins_a_ray_by_its_address_and_leaves_it_running(foreign):
         assert own == []  # nothing was started beside the Ray that is there
         worker = psutil.Process(trainer.parts.pool.handles()[0].ready().result())
         assert head in worker.parents()
-        while trainer.loop.updates == 0:
+        while trainer.loop.ledger.updates == 0:
             result = trainer.train()
         assert result["timesteps_total"] >= 400
         assert trainer._cluster._folder is None

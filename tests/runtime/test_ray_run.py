@@ -139,8 +139,8 @@ def test_weights_move_through_ray_s_tensorflow_variables(first):
     weights, version = first.parts.server.call("state").result()
     assert version > 1
     before = first.loop.ledger.version
-    until = first.loop.updates + 20
-    while first.loop.updates < until:
+    until = first.loop.ledger.updates + 20
+    while first.loop.ledger.updates < until:
         first.train()
     assert first.loop.ledger.version > before
     published = learner._trained._published.get()
@@ -281,7 +281,7 @@ def test_apex_over_two_shards_survives_a_killed_worker_and_goes_on_with_the_prio
     while result["num_restarts"] == 0 or run.parts.replay.handles[1].call("facts").result()["seen"][0][1] == 0:
         result = run.train()
     assert (result["num_healthy_workers"], result["info"]["replay_shards"]) == (2, 2)
-    until = run.loop.updates + 200
+    until = run.loop.ledger.updates + 200
     while result["info"]["num_updates"] < until:
         result = run.train()
     assert result["info"]["training_intensity_asked"] == 8.0
@@ -335,7 +335,7 @@ def test_killed_worker_does_not_stop_the_stream_of_impala(beside):
 
 def noting_who_acts(trainer):
     """Return a set that grows by (worker, incarnation) of every fragment from here on."""
-    acted, meters = set(), trainer.loop.meters
+    acted, meters = set(), trainer.loop.ledger.meters
     sampled = meters.sampled
     meters.sampled = lambda token, *counts: acted.add(token.meta[:2]) or sampled(token, *counts)
     return acted

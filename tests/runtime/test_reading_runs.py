@@ -80,7 +80,7 @@ def test_run_on_files_goes_on_from_a_checkpoint_bit_for_bit(start, tmp_path, nam
     after = [timeless(whole.train(), SINCE_RESTORE) for _ in range(2)]
     expected = weights(whole)
     assert [result["timesteps_total"] for result in after] == [300, 400]
-    assert whole.loop.updates == 200 and whole.loop.pace.is_whole
+    assert whole.loop.ledger.updates == 200 and whole.loop.pace.is_whole
     assert before[0]["info"]["num_steps_read"] == STEPS[env_id] and after[1]["info"]["num_steps_sampled"] == 0
     assert before[0]["episodes_total"] == 0 and after[1]["evaluation"]["episode_len_mean"] <= 30
     resumed = start(name, env_id, keys, restore=checkpoints.load(path))

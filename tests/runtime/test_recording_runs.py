@@ -17,7 +17,7 @@ def test_run_records_every_env_step_and_learns_the_same(run, tmp_path, reports):
     layout = layout_of(trainer.env["spaces"], (200,))
     pieces = list(Source(tmp_path, layout, passes=1))
     assert sum(piece.steps for piece in pieces) == trainer.loop.sampled == 400
-    assert sum(piece.is_whole for piece in pieces) == trainer.loop.meters.episodes
+    assert sum(piece.is_whole for piece in pieces) == trainer.loop.ledger.meters.episodes
     assert ("notice", {"text": f"recording every env step to {tmp_path}/experience"}) in reports
     episode = next(piece for piece in pieces if piece.is_whole)
     assert (episode.truncated, episode.steps) == (True, 200)

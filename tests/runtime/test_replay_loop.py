@@ -70,9 +70,9 @@ def assert_no_update_before_it_is_owed(run):
 def test_slow_learner_holds_sampling_back():
     run = Run(worker_takes=0.01, update_takes=0.1)
     run.steps(2000, assert_sampling_leads_by_little)
-    assert run.loop.updates > 500
+    assert run.loop.ledger.updates > 500
     # The learner is never without work: a hundred updates take ten seconds.
-    assert run.loop.updates * 0.1 >= 0.95 * (run.clock.now - 1000.0)
+    assert run.loop.ledger.updates * 0.1 >= 0.95 * (run.clock.now - 1000.0)
 
 
 def test_slow_workers_hold_learning_back():
@@ -94,8 +94,8 @@ def test_pace_asked_is_the_pace_got(asked, batch, fragment, worker_takes, update
     run.drain()
     owed = (run.loop.sampled - run.start) / run.per_update
     one_call = max(1, min(50, run.config.num_envs_per_worker * fragment / run.per_update))
-    assert run.loop.updates > 0
-    assert 0 <= owed - run.loop.updates <= one_call
+    assert run.loop.ledger.updates > 0
+    assert 0 <= owed - run.loop.ledger.updates <= one_call
     assert run.loop.intensity == (0.4 * batch if asked is None else asked)
 
 
@@ -104,8 +104,8 @@ def test_pace_got_is_reported_as_transitions_learnt_per_step_since_learning_bega
     assert run.loop.intensity_got() is None
     run.steps(2000)
     run.drain()
-    assert run.loop.intensity_got() == pytest.approx(51.2, abs=51.2 * 40 / run.loop.updates)
-    assert run.loop.trained() == run.loop.updates * 128
+    assert run.loop.intensity_got() == pytest.approx(51.2, abs=51.2 * 40 / run.loop.ledger.updates)
+    assert run.loop.trained() == run.loop.ledger.updates * 128
 
 
 def test_workers_sample_while_the_learner_loads_but_not_for_ever():
@@ -116,7 +116,7 @@ def test_workers_sample_while_the_learner_loads_but_not_for_ever():
     assert run.loop.waiting() == "workers are waiting for the learner to load"
     run.steps(500)
     assert run.loop.is_learning
-    assert run.loop.updates > 0
+    assert run.loop.ledger.updates > 0
 
 
 def test_no_more_updates_than_one_call_holds_and_batches_are_drawn_ahead():
@@ -135,11 +135,11 @@ def test_quiesce_leaves_nothing_outstanding_and_the_loop_goes_on_after_it():
     run.steps(500)
     run.loop.quiesce()
     assert (run.pool.outstanding, run.loop._pending()) == (0, [])
-    assert run.loop.updates == sum(run.learner.counts)
+    assert run.loop.ledger.updates == sum(run.learner.counts)
     assert run.loop.sampled == 100 * len(run.replay.added)
-    before = run.loop.updates
+    before = run.loop.ledger.updates
     run.steps(500)
-    assert run.loop.updates > before + 100
+    assert run.loop.ledger.updates > before + 100
 
 
 def test_quiesce_ends_although_a_worker_dies_meanwhile():
@@ -190,14 +190,14 @@ def test_fragment_that_has_been_seen_counts_neither_steps_nor_episodes():
     run = Run(worker_takes=None, update_takes=0.001)
     deliver(run, token_of(0, 0, 0, episodes=((-5.0, 7),)))
     deliver(run, token_of(0, 0, 0, episodes=((-5.0, 7),), bad_transitions=3))
-    assert (run.loop.sampled, run.loop.meters.episodes, run.loop.meters.bad_transitions) == (100, 1, 0)
+    assert (run.loop.sampled, run.loop.ledger.meters.episodes, run.loop.ledger.meters.bad_transitions) == (100, 1, 0)
 
 
 def test_fragment_of_a_dead_incarnation_is_not_counted():
     run = Run(worker_takes=None, update_takes=0.001)
     deliver(run, token_of(0, 1, 0))
     deliver(run, token_of(0, 0, 5, episodes=((-5.0, 7),)))
-    assert (run.loop.sampled, run.loop.meters.episodes) == (100, 0)
+    assert (run.loop.sampled, run.loop.ledger.meters.episodes) == (100, 0)
 
 
 def test_too_many_spoilt_steps_end_the_run_with_the_last_of_them():
@@ -229,7 +229,7 @@ def test_loop_goes_on_from_its_state_at_the_same_pace():
     run.steps(500)
     run.loop.quiesce()
     other = reloaded(run)
-    assert (other.loop.sampled, other.loop.updates) == (run.loop.sampled, run.loop.updates)
+    assert (other.loop.sampled, other.loop.ledger.updates) == (run.loop.sampled, run.loop.ledger.updates)
     assert other.loop._owed() == run.loop._owed()
 
 
@@ -240,10 +240,10 @@ def test_checkpoint_from_before_there_were_shards_is_gone_on_with():
     del facts["shards"]
     other = Run(worker_takes=0.01, update_takes=0.001)
     other.loop.load(facts, True)
-    assert (other.loop.sampled, other.loop.updates) == (run.loop.sampled, run.loop.updates)
-    before = other.loop.updates
+    assert (other.loop.sampled, other.loop.ledger.updates) == (run.loop.sampled, run.loop.ledger.updates)
+    before = other.loop.ledger.updates
     other.steps(200)
-    assert other.loop.updates > before
+    assert other.loop.ledger.updates > before
     # Its only part's facts stood there as they were, now there is a list of them.
     assert shards_of({"replay": {"seen": []}}) == [{"seen": []}] == shards_of({"replay": [{"seen": []}]})
     assert shards_of({"replay": None}) == []
@@ -254,8 +254,8 @@ def test_loop_that_goes_on_without_its_replay_fills_it_first():
     run.steps(500)
     run.loop.quiesce()
     other = reloaded(run, with_replay=False)
-    sampled, updates = other.loop.sampled, other.loop.updates
-    while other.loop.updates == updates:
+    sampled, updates = other.loop.sampled, other.loop.ledger.updates
+    while other.loop.ledger.updates == updates:
         other.loop.step()
     assert other.loop.sampled - sampled >= 1500
 
@@ -267,10 +267,10 @@ def test_loop_that_goes_on_at_another_pace_owes_nothing_for_the_past(asked):
     run.loop.quiesce()
     other = reloaded(run, training_intensity=asked)
     assert other.loop._owed() == 0
-    sampled, updates = other.loop.sampled, other.loop.updates
+    sampled, updates = other.loop.sampled, other.loop.ledger.updates
     other.steps(500)
     other.loop.quiesce()
-    got = (other.loop.updates - updates) * 128 / (other.loop.sampled - sampled)
+    got = (other.loop.ledger.updates - updates) * 128 / (other.loop.sampled - sampled)
     assert got == pytest.approx(asked, rel=0.1)
 
 

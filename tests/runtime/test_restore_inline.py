@@ -40,7 +40,7 @@ def test_restore_into_a_new_run_acts_with_the_policy_from_its_first_step(run, tm
     assert random_actions == []
     assert result["training_iteration"] == 4
     assert result["timesteps_total"] == 800
-    assert result["info"]["num_updates"] > first.loop.updates
+    assert result["info"]["num_updates"] > first.loop.ledger.updates
 
 
 def test_restore_into_a_new_run_plays_episodes_of_its_own(run, tmp_path):
@@ -65,8 +65,8 @@ def test_restore_without_a_stored_replay_refills_before_it_learns(run, tmp_path,
     first, found = trained(run, tmp_path, **config)
     assert not found.has("replay")
     new = run("Pendulum-v1", small_config(**config), restore=(found, True))
-    updates = first.loop.updates
-    assert new.loop.updates == updates
+    updates = first.loop.ledger.updates
+    assert new.loop.ledger.updates == updates
     assert new.train()["info"]["num_updates"] == updates  # 200 steps = learning_starts: nothing is owed yet
     assert new.loop.stored == 200
     result = new.train()

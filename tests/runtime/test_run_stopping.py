@@ -98,7 +98,7 @@ def test_no_clock_is_waited_for_once_a_stop_rule_is_reached(run, rule):
 
 def test_stop_during_a_slow_fragment_saves_what_the_learner_has(run, asked, tmp_path, monkeypatch):
     trainer = learning(run, asked)
-    updates = trainer.loop.updates
+    updates = trainer.loop.ledger.updates
     monkeypatch.setattr(Endless, "pause", 0.1)  # 4 s a fragment, of four environments
     at = soon(asked)
     trainer.train()
@@ -122,7 +122,7 @@ def slow_update():
 
 def test_stop_during_a_slow_update_saves_the_state_before_it(run, asked, tmp_path, slow_update):
     trainer = learning(run, asked)
-    trainer.loop.meters.slowest = 30.0  # as if updates had always been slow
+    trainer.loop.ledger.meters.slowest = 30.0  # as if updates had always been slow
     trainer.train()
     number = trainer.iteration
     slow_update(trainer)

@@ -185,7 +185,7 @@ def test_workers_fill_the_queue_while_the_learner_loads():
     assert run.loop.waiting() == "workers are waiting for the learner to load"
     run.steps(300)
     assert run.loop.is_learning
-    assert run.loop.updates > 10
+    assert run.loop.ledger.updates > 10
 
 
 def test_counters_and_draws_go_on_from_their_state():
@@ -196,7 +196,7 @@ def test_counters_and_draws_go_on_from_their_state():
     facts = run.loop.state()
     other = stream(0.01, 0.01, **keys)
     other.loop.load(facts, False)
-    assert (other.loop.sampled, other.loop.updates) == (run.loop.sampled, run.loop.updates)
+    assert (other.loop.sampled, other.loop.ledger.updates) == (run.loop.sampled, run.loop.ledger.updates)
     assert other.loop.trained() == run.loop.trained() > 0
     assert other.loop.state()["plan"] == facts["plan"]
     assert other.plan._stock._rng.random() == run.plan._stock._rng.random()

@@ -38,7 +38,7 @@ def test_every_batch_is_of_the_newest_version_and_of_as_many_steps_as_asked():
     for number, batch in enumerate(run.learner.batches):
         assert {meta.version for meta in batch} == {number + 1}
         assert len(batch) == 4
-    assert run.loop.trained() == 400 * run.loop.updates
+    assert run.loop.trained() == 400 * run.loop.ledger.updates
     assert run.loop.info() == {"fragments_dropped": 0}
 
 
@@ -66,7 +66,7 @@ def test_the_first_batch_is_collected_while_the_learner_loads_and_no_second():
     assert (run.loop.sampled, run.loop.is_learning, run.pool.outstanding) == (400, False, 0)
     assert run.loop.waiting() == "workers are waiting for the learner to load"
     run.steps(300)
-    assert run.loop.is_learning and run.loop.updates > 0
+    assert run.loop.is_learning and run.loop.ledger.updates > 0
     assert run.learner.batches[0][0].sequence == 0
 
 
@@ -208,6 +208,6 @@ def test_loop_goes_on_from_its_state():
     other = sync(worker_takes=0.05, inline=True)
     other.loop.load(run.loop.state(), False)
     for name in ("sampled", "updates"):
-        assert getattr(other.loop, name) == getattr(run.loop, name) > 0
+        assert getattr(other.loop.ledger, name) == getattr(run.loop.ledger, name) > 0
     assert other.loop.trained() == run.loop.trained()
     assert other.plan._floor == other.loop.ledger.version

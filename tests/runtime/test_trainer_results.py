@@ -38,7 +38,7 @@ def test_stop_does_not_wait_for_a_long_iteration_to_end(run, reports, monkeypatc
     monkeypatch.setattr(trainer_module, "PATIENCE_S", 0.0)
     asked = []
     trainer = run("Pendulum-v1", small_config(timesteps_per_iteration=10_000_000), stop_requested=lambda: any(asked))
-    trainer.loop.step = lambda step=trainer.loop.step: (step(), asked.append(trainer.loop.updates > 0))
+    trainer.loop.step = lambda step=trainer.loop.step: (step(), asked.append(trainer.loop.ledger.updates > 0))
     assert 0 < trainer.train()["timesteps_total"] < 5000
     assert "not bit for bit" in [fields["text"] for kind, fields in reports if kind == "warning"][-1]
 

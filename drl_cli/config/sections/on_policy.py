@@ -199,3 +199,16 @@ class StateDependentKeys(Section):
 def sequence_length(config: OnPolicyKeys) -> int:
     """Return the steps of the sequences that are learnt from: ``model.max_seq_len`` with an LSTM, else 1."""
     return config.model.max_seq_len if config.model.use_lstm else 1
+
+
+def check_minibatch(config: OnPolicyKeys, size: int, counts_env_steps: bool = True) -> None:
+    """Raise MisfitError for an ``sgd_minibatch_size`` of more env steps than a batch has, or of less than one sequence.
+
+    ``counts_env_steps``: as ``train_batch_size`` does; false: it counts steps of agents, of which a batch has more.
+    """
+    if counts_env_steps and size > config.train_batch_size:
+        raise MisfitError("sgd_minibatch_size", f"{size} is more than train_batch_size {config.train_batch_size}")
+    if size < sequence_length(config):
+        raise MisfitError(
+            "sgd_minibatch_size", f"{size} is less than one sequence, model.max_seq_len {config.model.max_seq_len}"
+        )

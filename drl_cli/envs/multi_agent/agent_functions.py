@@ -2,7 +2,7 @@
 
 A mapping is called as ``function(agent_id, episode)`` as each episode begins, once for every agent, and returns the id of the
 policy that acts for it until the episode ends; ``episode`` has ``number``, ``env_index``, ``worker_index``, ``agents`` and a
-seeded ``rng`` (``episode_mapping.MappedEpisode``), so that opponents can be drawn anew and a run repeats bit for bit.
+seeded ``rng`` (``policy_choice.MappedEpisode``), so that opponents can be drawn anew and a run repeats bit for bit.
 """
 
 from __future__ import annotations

@@ -22,7 +22,6 @@ from drl_cli.contracts import Call, Cluster, Handle
 from drl_cli.evolution.directions import Block, Evaluated
 from drl_cli.evolution.keys import ESConfig, EvolutionKeys, pairs, pairs_side_by_side
 from drl_cli.runtime.ledger import Ledger
-from drl_cli.runtime.meters import Meters
 from drl_cli.runtime.pool import WorkerPool
 from drl_cli.runtime.replay_shards import Shards
 
@@ -54,19 +53,9 @@ class EvolutionLoop:
         self._ready, self._started = self._learner.call("prepare"), True
 
     @property
-    def meters(self) -> Meters:
-        """Meters of the run."""
-        return self.ledger.meters
-
-    @property
     def sampled(self) -> int:
         """Env steps sampled."""
         return self.ledger.sampled
-
-    @property
-    def updates(self) -> int:
-        """Rounds that were learnt from."""
-        return self.ledger.updates
 
     @property
     def stored(self) -> int:
@@ -85,7 +74,7 @@ class EvolutionLoop:
     def step(self, timeout: float = 0.25) -> None:
         """Hand out blocks, wait up to ``timeout`` s for something to be done, and deal with it."""
         if self._round is None and self._running is None:
-            self._round = Round(self.updates, self._config)
+            self._round = Round(self.ledger.updates, self._config)
         self._go_on(timeout)
 
     def quiesce(self) -> None:

@@ -23,7 +23,6 @@ from drl_cli.config.sections.common import CommonKeys
 from drl_cli.contracts import Call, Cluster, Handle
 from drl_cli.experience.columns import Token
 from drl_cli.runtime.ledger import Ledger
-from drl_cli.runtime.meters import Meters
 from drl_cli.runtime.pool import WorkerPool
 from drl_cli.runtime.replay_shards import Shards
 
@@ -51,19 +50,9 @@ class GradientLoop:
         self._ready, self._started = self._learner.call("prepare"), True
 
     @property
-    def meters(self) -> Meters:
-        """Meters of the run."""
-        return self.ledger.meters
-
-    @property
     def sampled(self) -> int:
         """Env steps sampled."""
         return self.ledger.sampled
-
-    @property
-    def updates(self) -> int:
-        """Gradients applied."""
-        return self.ledger.updates
 
     @property
     def stored(self) -> int:

@@ -19,7 +19,6 @@ from drl_cli.contracts import Call, Cluster, Handle
 from drl_cli.experience.columns import Token
 from drl_cli.runtime import pace
 from drl_cli.runtime.ledger import Ledger
-from drl_cli.runtime.meters import Meters
 from drl_cli.runtime.pool import WorkerPool
 from drl_cli.runtime.replay_shards import Drawn, Shards
 
@@ -56,26 +55,16 @@ class ReplayLoop:
         self._seen: list = []  # of stored fragments, what the learner's filters do not have yet
         self._observed: Call | None = None  # the newest call that sent such
         self._ready, self._started = None, False
-        self.meters.read = self.pace.tally
+        self.ledger.meters.read = self.pace.tally
 
     def start(self) -> None:
         """Let the learner build its graph; sampling can begin at once."""
         self._ready, self._started = self._learner.call("prepare"), True
 
     @property
-    def meters(self) -> Meters:
-        """Meters of the run."""
-        return self.ledger.meters
-
-    @property
     def sampled(self) -> int:
         """Env steps so far, as the pace counts them."""
         return self.pace.timesteps()
-
-    @property
-    def updates(self) -> int:
-        """Gradient steps taken."""
-        return self.ledger.updates
 
     @property
     def stored(self) -> int:
@@ -142,7 +131,7 @@ class ReplayLoop:
         return first + self._pool.references()
 
     def _request_samples(self) -> None:
-        coming = self.updates + (self._running.drawn.batches if self._running else 0)
+        coming = self.ledger.updates + (self._running.drawn.batches if self._running else 0)
         count, among = self.pace.allowed(coming, self._pool.outstanding + len(self._adding))
         if count:
             # Without Ray a worker must not see weights that a running update happens to have pushed already, or not yet.
@@ -152,7 +141,7 @@ class ReplayLoop:
     def _owed(self) -> int:
         under_way = self._running.drawn.batches if self._running is not None else 0
         under_way += self._prepared.batches if self._prepared is not None else 0
-        return self.pace.owed(self.updates + under_way)
+        return self.pace.owed(self.ledger.updates + under_way)
 
     def _request_updates(self) -> None:
         if self._ready is not None:
@@ -226,9 +215,9 @@ class ReplayLoop:
     def state(self) -> dict[str, Any]:
         """Return the counters that a checkpoint keeps, as plain data."""
         return {
-            "updates": self.updates,
+            "updates": self.ledger.updates,
             "shards": self._replay.state(),
-            "meters": self.meters.state(),
+            "meters": self.ledger.meters.state(),
             **self.pace.state(),
         }
 
@@ -239,4 +228,4 @@ class ReplayLoop:
         # Older checkpoints know of no shards: all that was sampled is in the only one.
         only = {"next": 0, "least": [None], "stored": [self.stored]}
         self._replay.restore(facts.get("shards", only), with_replay)
-        self.meters.load(facts["meters"])
+        self.ledger.meters.load(facts["meters"])

@@ -18,7 +18,6 @@ from drl_cli.contracts import Call, Cluster, Handle
 from drl_cli.errors import RunFailed
 from drl_cli.experience.columns import Token
 from drl_cli.runtime.ledger import Ledger
-from drl_cli.runtime.meters import Meters
 from drl_cli.runtime.pool import WorkerPool
 
 
@@ -97,19 +96,9 @@ class TrajectoryLoop:
         self._started = True
 
     @property
-    def meters(self) -> Meters:
-        """Meters of the run."""
-        return self.ledger.meters
-
-    @property
     def sampled(self) -> int:
         """Env steps sampled."""
         return self.ledger.sampled
-
-    @property
-    def updates(self) -> int:
-        """Gradient steps taken."""
-        return self.ledger.updates
 
     @property
     def stored(self) -> int:
