@@ -11,8 +11,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
+from click.shell_completion import CompletionItem
 
-from drl_cli.cli import figures, group, options, rich_tables, run_options, run_table, terminal, values
+from drl_cli.cli import figures, group, options, rich_tables, run_options, run_table, shell_words, terminal, values
 from drl_cli.errors import suggestion
 
 if TYPE_CHECKING:
@@ -47,6 +48,12 @@ class _RunsGroup(group.CommandTable):
             return super().parse_args(ctx, args)
         ctx.allow_interspersed_args = True
         return click.Command.parse_args(self, ctx, args)
+
+    def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem]:
+        """Return completions: the commands and options, then runs."""
+        words = () if incomplete.startswith("-") else shell_words.runs(ctx, self.params[0], incomplete)
+        found = [CompletionItem(one) if isinstance(one, str) else one for one in words]
+        return super().shell_complete(ctx, incomplete) + found
 
     def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """Write the examples, the options under their headings, and the commands."""
