@@ -196,7 +196,7 @@ def _iteration_line(result: Mapping[str, Any], spent: Budget | None = None) -> s
         )
     return (
         f"iteration {result.get('training_iteration')}: reward {figures.reward(result.get('episode_reward_mean'))}, "
-        f"{figures.count(result.get('episodes_total'))} episodes, "
+        f"{figures.episodes(result.get('episodes_total'))}, "
         f"{figures.count(result.get('timesteps_total'))} steps{speed}, {updates}"
     )
 

@@ -35,6 +35,11 @@ def count(value: float | None) -> str:
     return f"{value:,.0f}"
 
 
+def episodes(value: int | None) -> str:
+    """1 → ``1 episode``, 28 → ``28 episodes``."""
+    return f"{count(value)} episode{'' if value == 1 else 's'}"
+
+
 def reward(value: float | None) -> str:
     """One digit after the point, more for small rewards; ``-`` for None."""
     if value is None or not math.isfinite(value):

@@ -7,7 +7,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from drl_cli.cli import group, options, shell_words, values
+from drl_cli.cli import group, options, shell_words, terminal, values
+from drl_cli.errors import RunFolderError
 
 if TYPE_CHECKING:
     from drl_cli.runs.run_summary import Run
@@ -103,11 +104,28 @@ def filters_of(**filters: Any) -> Wanted:
     return Wanted(**filters)
 
 
-def open_runs(words: Sequence[str], local_dirs: tuple[str, ...]) -> list[Run]:
-    """Return the Run objects that ``words`` name."""
+def open_runs(words: Sequence[str], local_dirs: Sequence[str | None]) -> list[Run]:
+    """Return the Run objects that ``words`` name, each once.
+
+    Of several words, the paths that hold no readable run are skipped with one line: a shell's * finds those too. Raises
+    RunFolderError for any other word without a run.
+    """
     from drl_cli.runs import find, run_summary
 
-    return [run_summary.read(path) for path in find.find_runs(words, roots(local_dirs))]
+    found, skipped = {}, {}
+    for word in words:
+        try:
+            paths = find.find_runs([word], roots(local_dirs))
+            found |= {path: run_summary.read(path) for path in paths if path not in found}
+        except RunFolderError as error:
+            if not os.path.exists(os.path.expanduser(word)):
+                raise
+            skipped[word] = error
+    if skipped and not found:
+        raise next(iter(skipped.values()))
+    if skipped:
+        terminal.say(f"Skipped, because no run can be read there: {', '.join(skipped)}")
+    return list(found.values())
 
 
 def open_run(word: str, roots: Sequence[Path]) -> Run:

@@ -5,13 +5,15 @@ Reading and removing them is the work of ``runs/``. Loads neither TensorFlow nor
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
+from click.shell_completion import CompletionItem
 
-from drl_cli.cli import figures, group, options, rich_tables, run_options, run_table, terminal, values
+from drl_cli.cli import figures, group, options, rich_tables, run_options, run_table, shell_words, terminal, values
 from drl_cli.errors import suggestion
 
 if TYPE_CHECKING:
@@ -22,6 +24,7 @@ EXAMPLES = """
 drl runs
 drl runs --state running --sort best
 drl runs --env 'Lunar*' --run SAC --newer-than 2d --json
+drl runs ~/ray_results/default/*
 drl runs --local-dir ~/ray_results --local-dir /data/results
 drl runs --search 1a2b3 --sort best
 drl runs rm 1a2b3c4d
@@ -38,8 +41,19 @@ class _RunsGroup(group.CommandTable):
     """``drl runs`` lists by itself; its help shows its own options, then the commands below it."""
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        """Parse ``args``; ``drl runs list`` and ``drl runs ls`` are ``drl runs``."""
-        return super().parse_args(ctx, args[1:] if args[:1] in (["list"], ["ls"]) else args)
+        """Parse ``args``; ``drl runs list`` and ``drl runs ls`` are ``drl runs``; words that are no command are RUNs."""
+        args = args[1:] if args[:1] in (["list"], ["ls"]) else args
+        is_mistyped = any(suggestion(word, self.table) and not os.path.exists(word) for word in args[:1])
+        if ctx.resilient_parsing or is_mistyped or any(word in self.table for word in args):
+            return super().parse_args(ctx, args)
+        ctx.allow_interspersed_args = True
+        return click.Command.parse_args(self, ctx, args)
+
+    def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem]:
+        """Return completions: the commands and options, then runs."""
+        words = () if incomplete.startswith("-") else shell_words.runs(ctx, self.params[0], incomplete)
+        found = [CompletionItem(one) if isinstance(one, str) else one for one in words]
+        return super().shell_complete(ctx, incomplete) + found
 
     def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """Write the examples, the options under their headings, and the commands."""
@@ -54,6 +68,7 @@ class _RunsGroup(group.CommandTable):
     table=TABLE,
     examples=EXAMPLES,
     invoke_without_command=True,
+    subcommand_metavar="[RUN]...",
     context_settings=group.CONTEXT_SETTINGS,
 )
 @run_options.filter_options
@@ -84,7 +99,7 @@ def runs(
     **filters: Any,
 ) -> None:
     """List runs, newest first: what they are, whether they are still running, their scores and progress. drl runs list
-    and drl runs ls do the same.
+    and drl runs ls do the same. RUN is an id, a name, a path, or a folder of runs; without one, all runs are listed.
 
     Commands that take a RUN accept the id in the first column. The id of a search stands for all of its trials, which share
     a line: how many of them have ended, their best score, and the sums of their steps, time and size. --all lists them one
@@ -105,7 +120,8 @@ def runs(
         _refuse_misplaced(context)
         return
     session = context.obj
-    found, left_out = find.read_all(run_options.roots(local_dirs))
+    words, roots = context.args, run_options.roots(local_dirs)
+    found, left_out = (run_options.open_runs(words, local_dirs), []) if words else find.read_all(roots)
     chosen = select.order(select.select(found, run_options.filters_of(**filters)), sort, reverse)
     output = terminal.Stdout(session)
     if as_json:
@@ -125,7 +141,7 @@ def runs(
         output.line(line)
     for line in left_out:
         terminal.say(line)
-    terminal.say(_summary(rows, found, run_options.roots(local_dirs), filters))
+    terminal.say(_summary(rows, found, [] if words else roots, filters))
     searches = [row.id for row in rows if hasattr(row, "trials")]
     if searches:
         terminal.say(f"The trials of a search, a line each: drl runs --search {searches[0]}")
@@ -143,17 +159,17 @@ def _refuse_misplaced(context: click.Context) -> None:
 def _summary(
     rows: Sequence[Run | ListedSearch], found: Sequence[Run], roots: Sequence[Path], filters: Mapping[str, Any]
 ) -> str:
-    where = ", ".join(str(root) for root in roots)
+    where = f" in {', '.join(str(root) for root in roots)}" if roots else ""
     if not found:
-        return f"No runs in {where}. Start one: drl train -f lunarlander-continuous-sac"
+        return f"No runs{where}. Start one: drl train -f lunarlander-continuous-sac"
     if not rows:
-        return f"None of the {len(found)} runs in {where} matches the filters.{_meant(found, filters)}"
+        return f"None of the {len(found)} runs{where} matches the filters.{_meant(found, filters)}"
     from drl_cli.runs.search_folders import ListedSearch
 
     shown = sum(len(row.runs) if isinstance(row, ListedSearch) else 1 for row in rows)
     size = figures.size(sum(row.size for row in rows))
     part = f"{shown} of {len(found)}" if shown < len(found) else f"{shown}"
-    return f"{part} run{'s' if len(found) > 1 else ''} in {where}, {size}."
+    return f"{part} run{'s' if len(found) > 1 else ''}{where}, {size}."
 
 
 def _meant(found: Sequence[Run], filters: Mapping[str, Any]) -> str:

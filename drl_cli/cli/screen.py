@@ -146,7 +146,9 @@ def _evaluation(view: RunView, seconds: float) -> list[Part]:
         return [("not measured yet", "dim")]
     done = view.evaluation
     parts: list[Part] = [f"{figures.reward(done.get('episode_reward_mean')):>8}"]
-    parts.append((f"   {done.get('episodes')} episodes, {figures.ago(max(0, seconds - done['seconds']))} ago", "dim"))
+    parts.append(
+        (f"   {figures.episodes(done.get('episodes'))}, {figures.ago(max(0, seconds - done['seconds']))} ago", "dim")
+    )
     if done.get("confirmed") is not None:
         value = done["confirmed"]
         good = view.goal is None or value >= view.goal

@@ -14,7 +14,7 @@ from drl_cli.errors import CheckpointError, RunFolderError, suggestion
 from drl_cli.runs import retention, run_names
 from drl_cli.runs.run_folder import is_locked, read_record, results_folder
 from drl_cli.runs.run_summary import Run, is_run, read
-from drl_cli.runs.search_folders import trial_of
+from drl_cli.runs.search_folders import searched, trial_of
 
 DEPTH = 4  # <results>/<experiment>/<search>/<trial>
 SHORTEST = 4  # characters of a run's id that are enough to name it
@@ -92,7 +92,7 @@ def _meant(word: str, roots: Sequence[Path | str]) -> list[Path]:
     is_name = os.sep not in word and not word.startswith((".", "~"))
     if path.exists():
         inside = [folder for folder in (path, *list(path.parents)[:2]) if (folder / "params.json").is_file()]
-        below = inside[:1] or [run for run in run_folders(path) if is_run(run)]
+        below = inside[:1] or _trials(path) or [run for run in run_folders(path) if is_run(run)]
         if below:
             return below
         if not is_name:
@@ -101,6 +101,12 @@ def _meant(word: str, roots: Sequence[Path | str]) -> list[Path]:
         nearby = os.listdir(path.parent) if path.parent.is_dir() else []
         raise RunFolderError(f"{word}: there is no such run.{suggestion(path.name, nearby)}")
     return _named(word, [Path(root) for root in roots])
+
+
+def _trials(path: Path) -> list[Path]:
+    """Return the trials of the search whose record ``path`` is, [] where it is none."""
+    search = searched(path)
+    return [run for run in run_folders(path.parent, 1) if search and (trial_of(run) or ("",))[0] == search]
 
 
 def _named(word: str, roots: Sequence[Path]) -> list[Path]:

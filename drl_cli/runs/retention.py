@@ -119,6 +119,10 @@ def _find(path: Path, latest: bool) -> Path:
     if not path.is_dir() or (path / files.MANIFEST).exists() or (path / files.COMMIT).exists():
         return path  # load says what is wrong with it
     best = None if latest else best_name(path)
+    if best and not (path / best).exists():
+        left = [one.name for _, one in numbers(path)]
+        instead = f"The newest that is left: {path / left[-1]}" if left else "No other is left"
+        raise refuse(path, f"its best checkpoint, {best}, was removed. {instead}")
     if best:
         return path / best
     if numbers(path):

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 
 ID = re.compile(r"[0-9a-f]{5}")
 _TRIAL = re.compile(r".*_([0-9a-f]{5})_(\d{5})_\d{4}-\d\d-\d\d_\d\d-\d\d-\d\d_[0-9a-f]{8}", re.DOTALL)
+_RECORD = re.compile(r"search_.*_([0-9a-f]{5})\.json")
 MAX_BYTES = 64 * 2**20  # of a record
 _OVER = ("finished", "stopped", "failed")
 
@@ -66,6 +67,12 @@ def trial_of(path: Path | str) -> tuple[str, int] | None:
 def record_of(folder: Path | str, search: str) -> Path | None:
     """Return the path of a search's record in the folder of its experiment, or None."""
     return next(iter(sorted(Path(folder).glob(f"search_*_{search}.json"))), None)
+
+
+def searched(path: Path) -> str | None:
+    """Return the id of the search whose record ``path`` is by its name, else None."""
+    match = _RECORD.fullmatch(path.name)
+    return match[1] if match else None
 
 
 def find_record(search: str, roots: Iterable[Path | str]) -> Path | None:

@@ -99,6 +99,13 @@ def test_keys_of_an_algorithm_are_completed_by_any_part_of_their_name():
     assert found == ["plain,initial_alpha", "plain,prioritized_replay_alpha"]
 
 
+def test_runs_takes_its_commands_its_options_and_ids(results):
+    assert completed("drl", "runs", "r", env={"TUNE_RESULT_DIR": str(results)})[0] == "plain,rm"
+    assert completed("drl", "runs", "--rev") == ["plain,--reverse"]
+    env = {"TUNE_RESULT_DIR": str(results)}
+    assert completed("drl", "runs", "0123", env=env) == completed("drl", "plot", "0123", env=env) != ["file,0123"]
+
+
 def test_path_is_left_to_the_shell(results):
     env = {"TUNE_RESULT_DIR": str(results)}
     assert completed("drl", "rollout", "~/ra", env=env) == ["file,~/ra"]

@@ -43,6 +43,11 @@ def test_iteration_line_tells_reward_steps_and_speed():
     ]
 
 
+def test_first_episode_of_a_run_is_not_in_the_plural():
+    result = {"result": {"training_iteration": 1, "episodes_total": 1, "timesteps_total": 6144}}
+    assert written([(3.0, "result", result)]) == ["   0:03  iteration 1: reward -, 1 episode, 6,144 steps, - updates"]
+
+
 def test_iteration_that_was_held_back_does_not_come_behind_a_later_one():
     results = [(at, "result", {"result": {"training_iteration": n}}) for n, at in ((1, 1.0), (2, 2.0), (3, 9.0))]
     finished = (9.5, "finished", {"state": "finished"})

@@ -237,3 +237,36 @@ def test_rm_refuses_a_run_outside_of_the_results(results, capsys, tmp_path):
     err = drl(capsys, "runs", "rm", path, "--yes", code=2).err
     assert "is outside the results" in err and "--local-dir" in err
     assert path.is_dir()
+
+
+def test_glob_over_an_experiment_skips_what_is_no_run_with_one_line(results, capsys):
+    write_run(results, 4, [row(1), row(2)], experiment="sac")
+    (results / "sac" / "search_2026-11-23_00-00-00_1a2b3.json").write_text("{}")
+    (results / "sac" / "notes.txt").write_text("")
+    (results / "sac" / "theirs").mkdir()
+    (results / "sac" / "theirs" / "params.json").write_text('{"lr": 1}')
+    words = sorted(str(path) for path in (results / "sac").iterdir())
+    others = ", ".join(word for word in words if "_0_" not in word)
+    for command in ("runs", "plot", "compare"):
+        code = 0 if command != "compare" else 2  # this run has no evaluation to compare
+        err = drl(capsys, command, *words, "--json", code=code).err
+        assert [line for line in err.splitlines() if "Skipped, because no run" in line] == [
+            f"Skipped, because no run can be read there: {others}"
+        ]
+
+
+def test_record_of_a_search_stands_for_its_trials(results, capsys):
+    for number in (1, 2):
+        path = write_run(results, 10 + number, [row(1)], experiment="found")
+        path.rename(path.with_name(path.name.replace("_0_", f"_1a2b3_0000{number}_")))
+    record = results / "found" / "search_2026-11-23_00-00-00_1a2b3.json"
+    record.write_text("{}")
+    out, _ = drl(capsys, "runs", record, "-q")
+    assert len(out.splitlines()) == 2 and all("_1a2b3_" in line for line in out.splitlines())
+
+
+def test_words_name_the_runs_that_are_listed(results, capsys):
+    out, err = drl(capsys, "runs", "00000001", results / "landing", "--sort", "env")
+    assert [line.split()[0] for line in out.splitlines()[1:]] == ["00000003", "00000001"]
+    assert err.startswith("2 runs, ")
+    assert "nothing: no run of that name or id" in drl(capsys, "runs", "nothing", code=2).err

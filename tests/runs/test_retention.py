@@ -1,6 +1,7 @@
 import fcntl
 import json
 import os
+import shutil
 import subprocess
 
 import pytest
@@ -117,6 +118,23 @@ def test_find_with_a_damaged_best_file_is_refused(tmp_path, text):
     save(tmp_path, 1)
     (tmp_path / "best.json").write_text(text)
     with pytest.raises(CheckpointError, match=r"best\.json"):
+        retention.find(tmp_path)
+
+
+def test_find_of_a_run_whose_best_was_removed_names_the_newest_that_is_left(tmp_path):
+    for number in (1, 2, 3):
+        save(tmp_path, number)
+    best(tmp_path, "checkpoint_000002")
+    shutil.rmtree(tmp_path / "checkpoint_000002")
+    with pytest.raises(CheckpointError) as caught:
+        retention.find(tmp_path)
+    assert str(caught.value) == (
+        f"{tmp_path}: its best checkpoint, checkpoint_000002, was removed. "
+        f"The newest that is left: {tmp_path / 'checkpoint_000003'}"
+    )
+    for number in (1, 3):
+        shutil.rmtree(tmp_path / f"checkpoint_00000{number}")
+    with pytest.raises(CheckpointError, match="was removed. No other is left"):
         retention.find(tmp_path)
 
 
