@@ -35,6 +35,7 @@ KEYS = {
         ["learning_starts=500", "evaluation_interval=1", "evaluation_max_steps=100000000"],
     ),
     "compiling": ("PPO", "CartPole-v1", [LARGE_NETS, "xla=true", "train_batch_size=4000"]),
+    "search": ("PPO", "CartPole-v1", ["lr={grid_search: [0.001, 0.002]}", "xla=false"]),
     "saving": ("SAC", "StopTimesWide-v0", ["learning_starts=33000", "timesteps_per_iteration=34000", "xla=false"]),
 }
 MORE = {
@@ -93,6 +94,7 @@ MOMENTS: dict[str, tuple[Callable[[Path], bool], float]] = {  # what shows that 
     "sampling": (lambda folder: log_has(folder, "first_sample"), 1.0),
     "scoring": (lambda folder: log_has(folder, "first_update"), 4.0),
     "compiling": (lambda folder: log_has(folder, "compiling the update"), 1.0),
+    "search": (lambda folder: log_has(folder, "first_update"), 1.0),
     "saving": (is_saving, 0.0),
 }
 

@@ -380,8 +380,8 @@ def kill_descendants(seconds: float = KILL_S) -> None:
         time.sleep(0.02)
 
 
-def descendants() -> list[int]:
-    """Return the ids of the living processes below this one; [] where /proc is missing."""
+def descendants(root: int | None = None) -> list[int]:
+    """Return the ids of the living processes below ``root`` (None: this one); [] where /proc is missing."""
     children: dict[int, list[int]] = {}
     for name in os.listdir("/proc") if os.path.isdir("/proc") else ():
         if name.isdigit():
@@ -389,7 +389,7 @@ def descendants() -> list[int]:
                 state, parent = file.read().rpartition(b")")[2].split()[:2]
                 if state not in (b"Z", b"X"):
                     children.setdefault(int(parent), []).append(int(name))
-    found, waiting = [], [os.getpid()]
+    found, waiting = [], [root or os.getpid()]
     while waiting:
         below = children.get(waiting.pop(), [])
         found += below

@@ -24,7 +24,7 @@ EXAMPLES = """
 drl runs
 drl runs --state running --sort best
 drl runs --env 'Lunar*' --run SAC --newer-than 2d --json
-drl runs ~/ray_results/default/*
+drl runs ~/ray_results/sac td3
 drl runs --local-dir ~/ray_results --local-dir /data/results
 drl runs --search 1a2b3 --sort best
 drl runs rm 1a2b3c4d

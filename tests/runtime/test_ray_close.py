@@ -6,6 +6,7 @@ import subprocess
 import sys
 from types import SimpleNamespace
 
+import psutil
 import pytest
 
 from drl_cli.extras import load
@@ -32,6 +33,29 @@ def test_close_removes_the_folder_though_ray_has_crashed(monkeypatch):
     cluster.close()
     assert down == [True]
     assert not os.path.exists(folder)
+
+
+@pytest.mark.ray
+def test_worker_of_ray_that_outlives_its_shutdown_is_killed_with_it(tmp_path, monkeypatch):
+    module = load("drl_cli.runtime.ray_cluster")
+    monkeypatch.setattr(module.ray, "is_initialized", lambda: True)
+    monkeypatch.setattr(module.ray, "shutdown", lambda: None)
+    cluster = object.__new__(module.RayCluster)
+    cluster._handles, cluster._owned, cluster._folder = [], True, tmp_path / "session"
+    own = subprocess.Popen(["sleep", "60"])  # of the user's program
+    raylet = subprocess.Popen(
+        ["sh", "-c", "sleep 60 & echo $!; wait", str(tmp_path / "session")], stdout=subprocess.PIPE
+    )
+    try:
+        worker = psutil.Process(int(raylet.stdout.readline()))
+        cluster.close()
+        raylet.wait(timeout=30)  # for its worker
+        assert not worker.is_running() or worker.status() == psutil.STATUS_ZOMBIE
+        assert own.poll() is None
+    finally:
+        for one in (own, raylet):
+            one.kill()
+            one.wait()
 
 
 @pytest.mark.ray
