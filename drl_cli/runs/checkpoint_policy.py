@@ -213,8 +213,9 @@ class CheckpointPolicy:
             events.report("checkpoint_failed", path=str(self._folder.path / f"checkpoint_{number:06d}"), text=text)
             return None
         except Overdue as overdue:
+            if not self.is_overdue:  # the periodic and the final one of a last iteration fail alike
+                events.report("warning", text=str(overdue))
             self.is_overdue = True
-            events.report("warning", text=str(overdue))
             return None
         self._retry.succeeded()
         events.report(

@@ -1,15 +1,17 @@
 """The parts of the checkpoint policy: waiting after a failed save, the best checkpoint. Whole runs: tests/experiments."""
 
 import json
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
 
 from drl_cli import checkpoints
 from drl_cli.config.result_names import EVALUATION_REWARD
+from drl_cli.errors import Overdue
 from drl_cli.runs import run_folder
 from drl_cli.runs.best_checkpoint import BestCheckpoint, MadeFor
-from drl_cli.runs.checkpoint_policy import Retry
+from drl_cli.runs.checkpoint_policy import CheckpointPolicy, CheckpointSettings, Retry
 
 
 def test_retry_doubles_its_delay_up_to_half_an_hour_and_begins_anew_after_a_success():
@@ -78,3 +80,17 @@ def test_resumed_run_knows_that_its_best_is_ahead(folder):
     resumed = best_of(folder, started_at=4)
     resumed.take_over(4)
     assert resumed.ahead is None
+
+
+def test_stop_with_nothing_to_save_says_so_once(folder, heard):
+    def save(run_folder, reason):
+        raise Overdue("Nothing is saved: nothing was learnt yet.")
+
+    opening = SimpleNamespace(folder=folder, rows=[], start=None, exact=False)
+    policy = CheckpointPolicy(CheckpointSettings(1, None, EVALUATION_REWARD, True), opening, SimpleNamespace(save=save))
+    result = {"training_iteration": 1, "episode_reward_mean": None, "evaluation": {}}
+    policy.after(result)
+    assert policy.final(result) is False and policy.is_overdue
+    assert [fields["text"] for kind, fields in heard if kind == "warning"] == [
+        "Nothing is saved: nothing was learnt yet."
+    ]
