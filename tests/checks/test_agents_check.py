@@ -40,10 +40,10 @@ def test_turn_based_game_of_pettingzoo_passes_its_own_tests():
 
 
 def test_warnings_that_gymnasium_colours_are_plain_words(monkeypatch):
-    def tested(env, cycles):
+    def warns(env, cycles):
         warnings.warn("\x1b[33mWARN: no render mode\x1b[0m", stacklevel=1)
 
-    monkeypatch.setattr(agents_check, "load", lambda name: tested)
+    monkeypatch.setattr(agents_check, "load", lambda name: warns)
     findings, _ = report("mpe2/simple-v3", "parallel")
     assert findings["PettingZoo's API test"] == ("note", "passed, and warns: no render mode")
 
