@@ -121,9 +121,24 @@ def recording(name):
     return found and shlex.split(re.sub(r"\\\n# *", " ", found[1]))
 
 
-ALIKE = ("pong-a2c", "pong-apex", "pong-impala")
-ALIKE_SLOWLY = [pytest.param(name, marks=(needs_atari, pytest.mark.slow)) for name in ALIKE]
-"""Files that differ from pong-dqn and pong-ppo in nothing that the small files of their algorithms do not show too."""
+ALIKE = (
+    "pong-a2c",
+    "pong-apex",
+    "pong-impala",
+    "cartpole-ppo-lstm",
+    "cartpole-dqn-rainbow",
+    "multi-agent-cartpole-ppo-apart",
+    "multi-agent-cartpole-crashing-ppo",
+    "tic-tac-toe-ppo-selfplay",
+    "foraging-8x8-2p-2f-coop-vdn",
+)
+"""Files whose algorithm another file runs here, and whose environment, policies and nets other tests train."""
+
+
+def alike_slowly(file):
+    """The case ``file``, which only make test-slow runs if it is one of ``ALIKE``."""
+    return pytest.param(*file.values, marks=(*file.marks, pytest.mark.slow)) if file.values[0] in ALIKE else file
+
 
 STEPS = tempfile.TemporaryDirectory(prefix="drl-steps-")  # goes with the process
 
@@ -190,7 +205,7 @@ def test_tuned_file_is_found_for_what_it_runs(name):
     assert name.startswith(found) and table.find(understood(found).run).name == made.run
 
 
-@pytest.mark.parametrize("name", [file for file in FILES if file.values[0] not in ALIKE] + ALIKE_SLOWLY)
+@pytest.mark.parametrize("name", [alike_slowly(file) for file in FILES])
 def test_tuned_file_runs_for_two_iterations(name, tmp_path, capfd):
     words = [
         "-f",

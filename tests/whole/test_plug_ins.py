@@ -98,7 +98,7 @@ def in_this_process(folder, *words):
         for name in ("strides", "imported"):
             patch.delitem(sys.modules, name, raising=False)
         assert cli.main(list(map(str, words))) == 0
-    return taken.getvalue(), None
+    return taken.getvalue()
 
 
 def the_run(folder):
@@ -106,31 +106,40 @@ def the_run(folder):
     return run
 
 
-@pytest.mark.parametrize("extra", [[], ["--import", "imported"]], ids=["installed", "imported"])
-def test_names_of_a_plug_in_work_in_every_command(folder, extra):
-    drl = in_this_process if extra else in_a_process
-    if not extra:
-        install(folder, "strides = strides:register")
-    listed = json.loads(drl(folder, "algorithms", "--json", *extra)[0])["algorithms"]
+def test_names_of_an_installed_plug_in_are_known_in_new_processes(folder):
+    install(folder, "strides = strides:register")
+    words = ["train", "--run", "SMALLES", "--env", "Strides-v0", *QUICK, "--stop", "training_iteration=2", "--json"]
+    out, _ = in_a_process(folder, *words)
+    assert json.loads(out.splitlines()[1])["episode_reward_mean"] == 5.0
+    assert in_a_process(folder, "rollout", the_run(folder), "--episodes", "1")[0].startswith("Episode #0: reward: 5.0")
+
+
+def test_names_of_an_imported_plug_in_work_in_every_command(folder):
+    extra = ["--import", "imported"]
+
+    def drl(*words):
+        return in_this_process(folder, *words, *extra)
+
+    listed = json.loads(drl("algorithms", "--json"))["algorithms"]
     assert listed[-1]["name"] == "SMALLES"
-    sheet = json.loads(drl(folder, "algorithms", "smalles", "--json", "--key", "episodes_per_batch", *extra)[0])
+    sheet = json.loads(drl("algorithms", "smalles", "--json", "--key", "episodes_per_batch"))
     assert (sheet["about"], sheet["keys"][0]["default"]) == ("ES in small rounds.", 8)
-    (found,) = json.loads(drl(folder, "envs", "Strides", "--json", *extra)[0])["environments"]
+    (found,) = json.loads(drl("envs", "Strides", "--json"))["environments"]
     assert "SMALLES" in found["fits"]
-    drl(folder, "env", "check", "Strides-v0", "--config", '{"env_config": {"reward": 2.0}}', *extra)
+    drl("env", "check", "Strides-v0", "--config", '{"env_config": {"reward": 2.0}}')
     stop = ["--stop", "training_iteration=2"]
-    out, _ = drl(folder, "train", "--run", "SMALLES", "--env", "Strides-v0", *QUICK, *stop, "--json", *extra)
+    out = drl("train", "--run", "SMALLES", "--env", "Strides-v0", *QUICK, *stop, "--json")
     assert json.loads(out.splitlines()[1])["episode_reward_mean"] == 5.0
     run = the_run(folder)
-    assert drl(folder, "rollout", run, "--episodes", "1", *extra)[0].startswith("Episode #0: reward: 5.0")
-    scores = json.loads(drl(folder, "evaluate", run, "--episodes", "2", "--json", *extra)[0])
+    assert drl("rollout", run, "--episodes", "1").startswith("Episode #0: reward: 5.0")
+    scores = json.loads(drl("evaluate", run, "--episodes", "2", "--json"))
     assert scores["checkpoints"][0]["greedy"]["mean"] == 5.0
-    assert drl(folder, "explain", run, "--given", *extra)[0].startswith("SMALLES on Strides-v0")
-    drl(folder, "train", "--resume", run, "--stop", "training_iteration=3", *extra)
+    assert drl("explain", run, "--given").startswith("SMALLES on Strides-v0")
+    drl("train", "--resume", run, "--stop", "training_iteration=3")
     assert len((run / "result.json").read_text().splitlines()) == 3
-    assert drl(folder, "diff", run, run, *extra)[0] == ""
+    assert drl("diff", run, run) == ""
     (folder / "mine.yaml").write_text("mine: {run: SMALLES, env: Strides-v0}")
-    assert "episodes_per_batch" in drl(folder, "diff", "mine.yaml", run, "--all", *extra)[0]
+    assert "episodes_per_batch" in drl("diff", "mine.yaml", run, "--all")
 
 
 @pytest.mark.parametrize(
@@ -156,15 +165,18 @@ def test_plug_in_that_fails_is_named_where_a_name_is_missing(folder):
     in_a_process(folder, "algorithms", "SAC")
 
 
-@pytest.mark.parametrize("options", [[], ["--import", "imported"]], ids=["installed", "imported"])
-def test_names_are_completed(folder, options):
+@pytest.mark.parametrize(
+    ("options", "option", "begun", "whole"),
+    [([], "--run", "small", "SMALLES"), (["--import", "imported"], "--env", "Stri", "Strides-v0")],
+    ids=["installed", "imported"],
+)
+def test_names_are_completed(folder, options, option, begun, whole):
     if not options:
         install(folder, "strides = strides:register")
-    for option, begun, whole in (("--run", "small", "SMALLES"), ("--env", "Stri", "Strides-v0")):
-        words = ["drl", "train", *options, option, begun]
-        environ = {"COMP_WORDS": " ".join(words), "COMP_CWORD": str(len(words) - 1), "_DRL_COMPLETE": "bash_complete"}
-        program = "import sys; from drl_cli import cli; sys.argv = ['drl']; sys.exit(cli.main())"
-        path = os.pathsep.join([str(folder), str(Path(__file__).parents[2])])
-        environ = {**os.environ, **environ, "PYTHONPATH": path}
-        done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, env=environ, cwd=folder)
-        assert (done.stdout.splitlines(), done.stderr) == ([f"plain,{whole}"], "")
+    words = ["drl", "train", *options, option, begun]
+    environ = {"COMP_WORDS": " ".join(words), "COMP_CWORD": str(len(words) - 1), "_DRL_COMPLETE": "bash_complete"}
+    program = "import sys; from drl_cli import cli; sys.argv = ['drl']; sys.exit(cli.main())"
+    path = os.pathsep.join([str(folder), str(Path(__file__).parents[2])])
+    environ = {**os.environ, **environ, "PYTHONPATH": path}
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, env=environ, cwd=folder)
+    assert (done.stdout.splitlines(), done.stderr) == ([f"plain,{whole}"], "")

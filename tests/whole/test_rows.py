@@ -36,6 +36,8 @@ ENVS = {
     "Team": "drl/Team-v1",
 }
 LSTM = {"use_lstm": True, "lstm_cell_size": 4, "max_seq_len": 5}
+RESUMED = ("SAC", "DQN", "R2D2", "CQL", "A2C", "A3C", "PPO", "IMPALA", "QMIX")
+"""Rows of every loop and kind of state; ``tests/algorithms/test_contract*`` shows of each that its learner goes on bit for bit."""
 BOTH, SEVERAL = ("Box", "Discrete"), ("MultiDiscrete", "MultiBinary")
 
 
@@ -57,6 +59,16 @@ def rows():
     yield from ((row.name, "Team", {"env_config": {"env": "drl/TwoStepGame-v1"}}) for row in teams)
 
 
+def cases():
+    """The rows, each trained, played and scored; some resumed as well, in make test-slow all."""
+    for name, kind, more in rows():
+        case = f"{name}-{kind}-{'-'.join(more) or 'plain'}"
+        if name not in RESUMED:
+            yield pytest.param(name, kind, more, False, id=f"{case}-scored")
+        slow = () if name in RESUMED else pytest.mark.slow
+        yield pytest.param(name, kind, more, True, id=case, marks=slow)
+
+
 def keys_of(name):
     """The keys of a small run of the algorithm ``name``."""
     row = table.find(name)
@@ -72,12 +84,8 @@ def typed(name, env, folder, *more):
     return ["train", "--run", name, "--env", env, "--local-dir", str(folder), "--seed", "3", *more]
 
 
-@pytest.mark.parametrize(
-    ("name", "kind", "more"),
-    rows(),
-    ids=lambda value: ("-".join(value) or "plain") if isinstance(value, dict) else None,
-)
-def test_row_is_trained_played_scored_and_resumed_by_the_commands(tmp_path, capsys, name, kind, more):
+@pytest.mark.parametrize(("name", "kind", "more", "resumed"), cases())
+def test_row_is_trained_played_scored_and_resumed_by_the_commands(tmp_path, capsys, name, kind, more, resumed):
     if table.find(name).reads:
         more = more | {"input": random_set(tmp_path / "recorded" / "a.json", ENVS[kind])}
     short = ["--config", json.dumps(keys_of(name) | more), "--stop", "timesteps_total=300"]
@@ -99,6 +107,8 @@ def test_row_is_trained_played_scored_and_resumed_by_the_commands(tmp_path, caps
     rewards = [float(line.partition(": reward: ")[2]) for line in played[:2]]
     assert scored["greedy"]["mean"] == pytest.approx(sum(rewards) / 2, abs=0.01)  # the same games on the same seeds
 
+    if not resumed:
+        return
     assert cli.main(["train", "--resume", str(run), "--stop", "timesteps_total=400", "--json"]) == 0
     lines = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
     assert [line["training_iteration"] for line in lines[:-1]] == [4]
