@@ -37,7 +37,7 @@ ENVS = {
 }
 LSTM = {"use_lstm": True, "lstm_cell_size": 4, "max_seq_len": 5}
 RESUMED = ("SAC", "DQN", "R2D2", "CQL", "A2C", "A3C", "PPO", "IMPALA", "QMIX")
-"""Rows of every loop and kind of state; ``tests/algorithms/test_contract*`` shows of each that its learner goes on bit for bit."""
+"""Rows of every loop and kind of state; ``tests/algorithms/test_contract*`` shows that every learner goes on bit for bit."""
 BOTH, SEVERAL = ("Box", "Discrete"), ("MultiDiscrete", "MultiBinary")
 
 
