@@ -1,6 +1,7 @@
 """The rules of docs/architecture.rst, read off the source: floors, rooms, heavy imports, sizes."""
 
 import ast
+import functools
 import importlib.util
 import re
 from pathlib import Path
@@ -55,11 +56,20 @@ def _module(path):
     return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
 
 
+@functools.cache
+def _nodes(path):
+    return list(ast.walk(ast.parse(path.read_text(encoding="utf-8"))))
+
+
+@functools.cache
 def _imports(path):
-    """Yield (dotted name, line) for every import of a file, relative ones and members resolved."""
-    tree = ast.parse(path.read_text(encoding="utf-8"))
+    """Return (dotted name, line) for every import of a file, relative ones and members resolved."""
+    return list(_each_import(path))
+
+
+def _each_import(path):
     package = _module(path).split(".") if path.name == "__init__.py" else _module(path).split(".")[:-1]
-    for node in ast.walk(tree):
+    for node in _nodes(path):
         if isinstance(node, ast.Import):
             for alias in node.names:
                 yield alias.name, node.lineno
@@ -73,7 +83,7 @@ def _imports(path):
 
 def _loaded(path):
     """Yield (module name, line) for every dotted name of ours that stands in a string for ``loading.load``."""
-    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+    for node in _nodes(path):
         if isinstance(node, ast.Constant) and isinstance(node.value, str) and DOTTED.match(node.value):
             yield node.value, node.lineno
 
@@ -179,7 +189,7 @@ def test_files_functions_and_parameter_lists_are_short():
         text = path.read_text(encoding="utf-8")
         if text.count("\n") > MAX_FILE:
             wrong.append(f"{_relative(path)}: {text.count(chr(10))} lines")
-        for node in ast.walk(ast.parse(text)):
+        for node in _nodes(path):
             if not isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)):
                 continue
             length = node.end_lineno - node.body[0].lineno + 1

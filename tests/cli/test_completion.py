@@ -1,5 +1,7 @@
 """Completions: what is offered where, that nothing heavy is imported for it, and the scripts of the three shells."""
 
+import contextlib
+import io
 import os
 import subprocess
 import sys
@@ -18,14 +20,24 @@ from drl_cli.experiments import search_choices, tuned_files
 ENDS_OF_NAMES = "_0_2026-01-0{day}_00-00-00_0123456{day}"
 
 
-def completed(*words, env=None, code=""):
-    """Return what bash is told for the line ``words``, the last of which is being typed."""
-    environ = {**os.environ, "COMP_WORDS": " ".join(words), "COMP_CWORD": str(len(words) - 1), **(env or {})}
-    program = f"import sys; from drl_cli import cli; {code or 'sys.exit(cli.main())'}"
-    environ["_DRL_COMPLETE"] = "bash_complete"
-    done = subprocess.run([sys.executable, "-c", program], env=environ, capture_output=True, text=True, timeout=60)
-    assert done.stderr == ""
-    return done.stdout.splitlines()
+def line_of(words, env=None):
+    """Return the environment in which bash asks for the line ``words``, the last of which is being typed."""
+    asked = {"COMP_WORDS": " ".join(words), "COMP_CWORD": str(len(words) - 1), "_DRL_COMPLETE": "bash_complete"}
+    return {**os.environ, **asked, **(env or {})}
+
+
+def completed(*words, env=None):
+    """Return what bash is told, in this process."""
+    told, errors = io.TextIOWrapper(io.BytesIO(), "utf-8"), io.StringIO()  # click writes bytes
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(sys, "argv", ["drl"])
+        for name, value in line_of(words, env).items():
+            patch.setenv(name, value)
+        with contextlib.redirect_stdout(told), contextlib.redirect_stderr(errors):
+            cli.main()
+    assert errors.getvalue() == ""
+    told.flush()
+    return told.buffer.getvalue().decode().splitlines()
 
 
 def test_commands_are_completed_from_the_table():
@@ -122,7 +134,9 @@ def test_results_that_are_not_there_are_no_runs(tmp_path):
 def test_nothing_heavy_is_imported(words):
     heavy = ("tensorflow", "ray", "gymnasium", "numpy", "pydantic", "yaml", "rich")
     code = f"cli.main(); print([name for name in {heavy!r} if name in sys.modules])"
-    assert completed(*words, code=code)[-1] == "[]"
+    program = [sys.executable, "-c", f"import sys; from drl_cli import cli; {code}"]
+    done = subprocess.run(program, env=line_of(words), capture_output=True, text=True, timeout=60)
+    assert (done.stdout.splitlines()[-1], done.stderr) == ("[]", "")
 
 
 @pytest.mark.parametrize(("shell", "mark"), [("bash", "complete -o"), ("zsh", "#compdef drl"), ("fish", "complete --")])
