@@ -1,29 +1,28 @@
 """docs/examples/own_callbacks.py as its head tells to run it."""
 
 import json
-import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 
+from drl_cli import cli
+
 pytestmark = pytest.mark.process
 
 EXAMPLES = Path(__file__).resolve().parent.parent.parent / "docs" / "examples"
 ASKED = ["-s", "callbacks=steady", "-s", "custom_eval_function=by_angle", "--logger", "lines", "--log-format", "json"]
-QUICK = [
-    "-s",
+NUMBERS = (
     "evaluation_interval=1",
-    "-s",
     "evaluation_num_episodes=2",
-    "-s",
     "evaluation_config={horizon: 50}",
-    "-s",
+    "num_workers=0",
     "xla=false",
-]
+)
+QUICK = [word for number in NUMBERS for word in ("-s", number)]
 
 
-def test_example_trains_and_its_metrics_scores_and_lines_are_written(tmp_path):
+def test_example_trains_and_its_metrics_scores_and_lines_are_written(tmp_path, monkeypatch, capfd, plug_ins):
     words = [
         "train",
         "--run",
@@ -38,16 +37,11 @@ def test_example_trains_and_its_metrics_scores_and_lines_are_written(tmp_path):
         "1",
     ]
     words += ["--stop", "timesteps_total=4000", "--local-dir", str(tmp_path)]
-    done = subprocess.run(
-        [sys.executable, "-m", "drl_cli", *words],
-        cwd=EXAMPLES,
-        capture_output=True,
-        text=True,
-        timeout=240,
-        check=False,
-    )
-    assert done.returncode == 0, done.stderr
-    assert "; angle " in done.stderr
+    monkeypatch.chdir(EXAMPLES)
+    monkeypatch.delitem(sys.modules, "own_callbacks", raising=False)
+    monkeypatch.setattr(sys, "path", list(sys.path))
+    assert cli.main(words) == 0
+    assert "; angle " in capfd.readouterr().err
     (folder,) = (path.parent for path in tmp_path.glob("*/*/params.json"))
     row = json.loads((folder / "result.json").read_text().splitlines()[-1])
     assert 0 < row["custom_metrics"]["angle_min"] < row["custom_metrics"]["angle_mean"] < 12
