@@ -97,6 +97,7 @@ CASES = {
     "policy delay": {"policy_delay": 2},
     "other momentum and beta": {"bn_momentum": 0.6, "beta_1": 0.8},
     "prioritized": {"prioritized_replay": True},
+    "several": {"policy_delay": 2, "bn_momentum": 0.6, "beta_1": 0.8, "prioritized_replay": True},
 }
 
 

@@ -39,6 +39,16 @@ CASES = {
     "delay of three, one critic": {"policy_delay": 3, "twin_q": False},
     "bounds of the environment": {"normalize_actions": False, "target_noise": 1.0},
     "averaged policy": {"policy_average": 0.9},
+    "several": {
+        "prioritized_replay": True,
+        "use_huber": True,
+        "huber_threshold": 0.3,
+        "policy_delay": 3,
+        "twin_q": False,
+        "normalize_actions": False,
+        "target_noise": 1.0,
+        "policy_average": 0.9,
+    },
 }
 
 

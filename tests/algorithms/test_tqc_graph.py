@@ -79,6 +79,12 @@ CASES = {
     "two of three dropped": {"top_quantiles_to_drop_per_net": 2},
     "policy delay": {"policy_delay": 2},
     "prioritized": {"prioritized_replay": True},
+    "several": {
+        "num_critics": 3,
+        "top_quantiles_to_drop_per_net": 2,
+        "policy_delay": 2,
+        "prioritized_replay": True,
+    },
 }
 
 
