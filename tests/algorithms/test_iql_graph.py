@@ -158,6 +158,7 @@ def test_update_matches_the_paper_in_float64(keys, kind):
     assert found["num_updates"] == updates
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", ["Box", "Discrete"])
 def test_compiled_and_plain_updates_agree(kind):
     made, found = config(), []
