@@ -46,6 +46,9 @@ def config(**keys):
     return SACConfig(**(defaults | {"optimization": Optimization(**RATES)} | keys))
 
 
+UNOPTIMISED = tf.ConfigProto()
+"""TensorFlow runs the graph as it was built; to rewrite it first takes longer than the few updates of a test."""
+UNOPTIMISED.graph_options.rewrite_options.disable_meta_optimizer = True
 KEPT = 32  # machines that wait for a test; the one that has waited longest is closed
 _waiting = collections.OrderedDict()
 
@@ -65,7 +68,7 @@ class Shared:
     def _start(self, graph, options=None):
         """Open the session on ``graph``, which is whole, with the variables of ``self.graph``."""
         self._first_values = tf.variables_initializer(list(self.graph.variables.values()))
-        self.session = tf.Session(graph=graph, config=options)
+        self.session = tf.Session(graph=graph, config=options or UNOPTIMISED)
         named = {variable.op.name: variable for variable in self.graph.variables.values()}
         self._weights = Weights(self.session, named, with_ray=False)
 

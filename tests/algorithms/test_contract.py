@@ -157,17 +157,27 @@ def test_nothing_is_learnt_at_rates_of_zero_which_are_keys_of_the_config(running
         np.testing.assert_allclose(after[name], before[name], rtol=1e-6, atol=1e-7, err_msg=name)
 
 
-def test_state_goes_on_bit_for_bit_in_a_new_graph_however_updates_are_split_over_calls(case, running):
+def test_state_goes_on_bit_for_bit_however_updates_are_split_over_calls(case, running):
+    goes_on_bit_for_bit(running, running)
+
+
+@pytest.mark.slow
+def test_state_goes_on_bit_for_bit_in_a_new_graph(case, running):
+    with machine_of(case, beginning=6, **frequency(case)) as other:
+        goes_on_bit_for_bit(running, other)
+
+
+def goes_on_bit_for_bit(running, other):
+    """Assert that seven updates of ``running`` are three of them and four of ``other``, whose state is then another one."""
     block = block_of(running)
     first = running.run(block, 3)
     state = running.values()
     rest = running.run(rolled(block, 3), 4)
     whole = running.values()
-    with machine_of(case, beginning=6, **frequency(case)) as other:
-        assert any(not np.array_equal(value, state[name]) for name, value in other.values().items())
-        other.set(**state)
-        parts = [other.run(rolled(block, start), count)["rows"] for start, count in ((3, 1), (4, 3))]
-        split = other.values()
+    assert any(not np.array_equal(value, state[name]) for name, value in other.values().items())
+    other.set(**state)
+    parts = [other.run(rolled(block, start), count)["rows"] for start, count in ((3, 1), (4, 3))]
+    split = other.values()
     assert whole["num_updates"] == split["num_updates"] == 7
     assert sorted(whole) == sorted(split)
     assert [name for name in whole if not np.array_equal(whole[name], split[name])] == []

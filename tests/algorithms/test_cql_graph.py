@@ -39,6 +39,7 @@ def test_choice_that_was_never_recorded_is_not_taken_for_a_promise_of_the_critic
     assert (q[..., 2].max() < q[..., 1].min()) == (weight > 0)
 
 
+@pytest.mark.slow
 def test_policy_stays_with_recorded_actions_where_sac_follows_its_critics_to_the_bound():
     """Actions from -0.3 to 0.3 were recorded, the reward is the action: beyond them lies what the critics make up."""
     found, rng = {}, np.random.default_rng(0)

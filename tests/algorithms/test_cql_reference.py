@@ -159,6 +159,7 @@ CASES = {
     "Lagrange": {"lagrangian": True, "lagrangian_thresh": 1.0},
     "Lagrange, single critic, prioritized": {"lagrangian": True, "twin_q": False, "prioritized_replay": True},
     "more weight": {"min_q_weight": 20.0},
+    "several": {"backup_entropy": True, "temperature": 0.4, "bc_iters": 2, "min_q_weight": 20.0},
 }
 
 

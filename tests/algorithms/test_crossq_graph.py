@@ -97,6 +97,7 @@ CASES = {
     "policy delay": {"policy_delay": 2},
     "other momentum and beta": {"bn_momentum": 0.6, "beta_1": 0.8},
     "prioritized": {"prioritized_replay": True},
+    "several": {"policy_delay": 2, "bn_momentum": 0.6, "beta_1": 0.8, "prioritized_replay": True},
 }
 
 
@@ -168,6 +169,7 @@ def test_gradients_reach_trained_weights_of_their_part_and_no_running_statistic(
 LOOP, FIRST, LAST, AIM = range(4)
 
 
+@pytest.mark.slow
 def test_critics_reach_the_values_of_a_synthetic_world_and_the_policy_its_aim():
     """Reward 1 for ever at gamma 0.9 is worth 10, a real end its exact sum."""
     # The values of a net without targets settle once its batches look alike: large ones, a short memory of them.

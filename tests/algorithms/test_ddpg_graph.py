@@ -39,6 +39,16 @@ CASES = {
     "delay of three, one critic": {"policy_delay": 3, "twin_q": False},
     "bounds of the environment": {"normalize_actions": False, "target_noise": 1.0},
     "averaged policy": {"policy_average": 0.9},
+    "several": {
+        "prioritized_replay": True,
+        "use_huber": True,
+        "huber_threshold": 0.3,
+        "policy_delay": 3,
+        "twin_q": False,
+        "normalize_actions": False,
+        "target_noise": 1.0,
+        "policy_average": 0.9,
+    },
 }
 
 
@@ -64,6 +74,7 @@ def test_delayed_policy_and_targets_move_on_every_second_update_however_calls_ar
         assert machine.values()["actor_adam/count"] == 2
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("discount", "value"), [(0.9, 10.0), (0.0, 1.0)], ids=["never ends", "ends at once"])
 def test_critics_reach_the_value_of_a_reward_of_one(discount, value):
     made = config(critic_hiddens=(16,), tau=0.2)

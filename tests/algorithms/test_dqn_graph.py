@@ -247,6 +247,7 @@ def test_images_of_bytes_are_learnt_from_and_acted_on(keys):
         np.testing.assert_allclose(out["stats"]["mean_q"], q.mean(), rtol=1e-5)
 
 
+@pytest.mark.slow
 def test_compiled_and_plain_loops_agree(spaces):
     made = config(noisy=True, prioritized_replay=True, target_network_update_freq=2, **VARIANTS["atoms"])
     block = random_block(made, OBS, ACTIONS)

@@ -128,6 +128,15 @@ CASES = {
     "clipped": {"grad_clip": 0.05},
     "prioritized": {"prioritized_replay": True},
     "averaged policy": {"policy_average": 0.9},
+    "several": {
+        "twin_q": False,
+        "expectile": 0.95,
+        "beta": 20.0,
+        "max_advantage_weight": 3.0,
+        "grad_clip": 0.05,
+        "prioritized_replay": True,
+        "policy_average": 0.9,
+    },
 }
 
 
@@ -149,6 +158,7 @@ def test_update_matches_the_paper_in_float64(keys, kind):
     assert found["num_updates"] == updates
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", ["Box", "Discrete"])
 def test_compiled_and_plain_updates_agree(kind):
     made, found = config(), []

@@ -22,6 +22,28 @@ CASES = {
         {"vf_share_layers": True, "entropy_coeff": 0.1, "grad_clip": 0.1},
     ),
     "clipped value, free deviation": ("Box", {"vf_clip_param": 0.02, "model": {"free_log_std": True}}),
+    "Box, several": (
+        "Box",
+        {
+            "vf_clip_param": 0.02,
+            "model": {"free_log_std": True},
+            "kl_coeff": 0.5,
+            "kl_target": 1e-6,
+            "clip_param": None,
+            "use_gae": False,
+        },
+    ),
+    "Discrete, several": (
+        "Discrete",
+        {
+            "vf_share_layers": True,
+            "entropy_coeff": 0.1,
+            "grad_clip": 0.1,
+            "kl_coeff": 0.5,
+            "kl_target": 10.0,
+            "shuffle_sequences": False,
+        },
+    ),
     "penalty that grows": ("Box", {"kl_coeff": 0.5, "kl_target": 1e-6, "clip_param": None}),
     "penalty that shrinks, in order": (
         "Discrete",

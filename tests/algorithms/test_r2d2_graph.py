@@ -46,6 +46,7 @@ def test_what_stands_in_padding_changes_neither_loss_nor_gradient_nor_priority(p
         np.testing.assert_allclose(outcomes[1][2][name], value, rtol=1e-4, atol=1e-6, err_msg=name)
 
 
+@pytest.mark.slow
 def test_compiled_updates_equal_plain_ones():
     found = []
     for xla in (False, True):

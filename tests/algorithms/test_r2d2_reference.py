@@ -141,6 +141,14 @@ CASES = {
     "clipped": {"grad_clip": 0.05},
     "soft targets, every second update": {"tau": 0.3, "target_network_update_freq": 2},
     "average": {"policy_average": 0.75},
+    "several": {
+        "zero_init_states": True,
+        "n_step": 1,
+        "prioritized_replay": True,
+        "prioritized_replay_eta": 0.7,
+        "tau": 0.3,
+        "target_network_update_freq": 2,
+    },
 }
 
 

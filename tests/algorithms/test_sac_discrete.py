@@ -21,6 +21,7 @@ CASES = {
     "target entropy a number": {"target_entropy": 0.5},
     "another share": {"target_entropy_fraction": 0.9},
     "prioritized": {"prioritized_replay": True},
+    "several": {"twin_q": False, "policy_delay": 2, "target_entropy": 0.5, "prioritized_replay": True},
 }
 
 

@@ -20,6 +20,14 @@ CASES = {
     "bounds of the environment": {"normalize_actions": False},
     "prioritized": {"prioritized_replay": True},
     "state-dependent exploration": {"use_sde": True, "log_std_init": -0.5},
+    "several": {
+        "twin_q": False,
+        "Q_model": LAYER_NORM,
+        "policy_model": LAYER_NORM,
+        "policy_delay": 2,
+        "prioritized_replay": True,
+    },
+    "several others": {"grad_clip": 0.05, "target_entropy": 0.5, "backup_entropy": False, "normalize_actions": False},
 }
 
 

@@ -57,6 +57,13 @@ CASES = {
     "prioritized": {"prioritized_replay": True},
     "bounds of the environment": {"normalize_actions": False},
     "averaged policy": {"policy_average": 0.9},
+    "several": {
+        "policy_delay": 1,
+        "alpha": 40.0,
+        "prioritized_replay": True,
+        "normalize_actions": False,
+        "policy_average": 0.9,
+    },
 }
 
 

@@ -79,6 +79,12 @@ CASES = {
     "two of three dropped": {"top_quantiles_to_drop_per_net": 2},
     "policy delay": {"policy_delay": 2},
     "prioritized": {"prioritized_replay": True},
+    "several": {
+        "num_critics": 3,
+        "top_quantiles_to_drop_per_net": 2,
+        "policy_delay": 2,
+        "prioritized_replay": True,
+    },
 }
 
 
@@ -97,6 +103,7 @@ def test_update_matches_the_paper_in_float64(keys):
 LOOP, FIRST, LAST, COIN = range(4)
 
 
+@pytest.mark.slow
 def test_quantiles_reach_the_returns_of_a_synthetic_world():
     """Reward 1 for ever at gamma 0.9 is worth 10, a real end its exact sum, a coin's two sides the outer quantiles."""
     keys = {"n_quantiles": 4, "top_quantiles_to_drop_per_net": 0, "tau": 0.1, "initial_alpha": 1e-6}

@@ -182,6 +182,7 @@ def test_rates_of_zero_fit_nothing(machines):
     assert changed == POLICY | (FIT - VALUE) | {"num_updates"}
 
 
+@pytest.mark.slow
 def test_xla_computes_the_same(machines):
     given = batch(1)
     plain, _, _ = machines().learn(given)
