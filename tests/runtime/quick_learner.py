@@ -47,7 +47,12 @@ class QuickLearner:
         self._arrays[self._scope + "num_updates"] = np.array(self._updates + count, np.int64)
         if self._updates - self._pushed_at >= self._config.publish_every:
             self._send(keep=False)
-        result = {"updates": count, "stats": {"digest": float(digest)}, "seconds": 1e-4 * count, "version": self.version}
+        result = {
+            "updates": count,
+            "stats": {"digest": float(digest)},
+            "seconds": 1e-4 * count,
+            "version": self.version,
+        }
         if "serial" in block:
             result["serial"] = block["serial"][:count].ravel()
             result["priority"] = np.random.default_rng(digest).uniform(0.1, 2.0, result["serial"].shape)
@@ -72,7 +77,7 @@ class QuickLearner:
         return {name: array.copy() for name, array in self._arrays.items()}
 
     def load(self, arrays, version):
-        assert {name: array.shape for name, array in arrays.items()} == {n: a.shape for n, a in self._arrays.items()}
+        assert set(arrays) >= set(self._arrays)
         self._arrays = {name: np.array(array) for name, array in arrays.items()}
         self._observed.read()
         self.version, self._pushed_at = version, self._updates
