@@ -431,7 +431,9 @@ def test_more_workers_than_can_be_placed_are_refused_with_figures(beside, quick_
     assert len([text for text in warned if re.fullmatch(figures, text)]) >= 2
 
 
-def test_workers_read_their_files_between_them_and_a_dead_one_s_successor_reads_the_rest(beside, quick_learner, tmp_path):
+def test_workers_read_their_files_between_them_and_a_dead_one_s_successor_reads_the_rest(
+    beside, quick_learner, tmp_path
+):
     for number in range(4):
         random_set(tmp_path / f"{number}.json", "CartPole-v1", episodes=80, seed=number)
     keys = {"input": str(tmp_path), "num_envs_per_worker": 1, "rollout_fragment_length": 10, "xla": False}
