@@ -145,7 +145,11 @@ class Counting(Callbacks):
 @pytest.mark.parametrize(
     ("algorithm", "ways", "learner"),
     [
-        ("A2C", {"callbacks": "counting agents", "batch_mode": "complete_episodes", "horizon": 8}, None),
+        (
+            "A2C",
+            {"callbacks": "counting agents", "batch_mode": "complete_episodes", "horizon": 8, "train_batch_size": 96},
+            None,
+        ),
         ("DQN", {"callbacks": "counting agents", "horizon": 7, "soft_horizon": True}, "quick_learner"),
         ("DQN", {"remote_worker_envs": True}, "quick_learner"),
         ("DQN", {"observation_filter": "MeanStdFilter"}, "quick_learner"),
