@@ -260,10 +260,10 @@ class RayCluster:
 
     def kill(self, handle: Any) -> None:
         """End a part; an actor's process is killed."""
-        if handle.is_remote:
-            ray.kill(handle.actor, no_restart=True)
-        else:
+        if not handle.is_remote:
             handle.close()
+        elif ray.is_initialized():  # where there is no Ray, ``ray.kill`` would start one
+            ray.kill(handle.actor, no_restart=True)
         if handle in self._handles:
             self._handles.remove(handle)
 
@@ -271,11 +271,11 @@ class RayCluster:
         """End all parts, and Ray if it is ours."""
         try:
             for handle in reversed(self._handles):
-                if handle.is_remote:
+                if not handle.is_remote:
+                    close(handle, self.is_hurried)
+                elif ray.is_initialized():  # as in ``kill``
                     with contextlib.suppress(RayError):  # Ray itself may be what broke; the rest is ended all the same
                         ray.kill(handle.actor, no_restart=True)
-                else:
-                    close(handle, self.is_hurried)
             self._handles.clear()
         finally:
             if self._owned and ray.is_initialized():

@@ -172,8 +172,9 @@ def test_very_much_data_is_drawn_less_often_and_200_times_at_least(monkeypatch, 
 def test_interval_of_a_weighted_estimate_holds_the_true_value_about_as_often_as_it_says():
     rng, paths = np.random.default_rng(0), _trajectories()
     chances, hits = np.array([chance for chance, _ in paths]), 0
+    episodes = [_episode(path) for _, path in paths]
     for _ in range(40):
-        drawn = [_episode(paths[i][1]) for i in rng.choice(len(paths), 2000, p=chances)]
+        drawn = [episodes[i] for i in rng.choice(len(paths), 1000, p=chances)]
         found = estimate(drawn, 0.9)["wis"]["per_step"]
         hits += found["low"] <= _value() <= found["high"]
     assert 35 <= hits <= 40

@@ -11,7 +11,7 @@ from drl_cli.config.result_names import EVALUATION_REWARD, Goal
 from drl_cli.errors import PluginFailed
 from drl_cli.runtime.driver import Driver
 
-pytestmark = [pytest.mark.usefixtures("plug_ins"), pytest.mark.process]
+pytestmark = [pytest.mark.usefixtures("plug_ins", "quick_learner"), pytest.mark.process]
 SHORT = {"horizon": 50, "evaluation_config": {"horizon": 20}}
 
 
@@ -43,15 +43,13 @@ def test_callbacks_that_only_look_change_nothing_that_is_learnt(run):
     assert [row["episode_reward_mean"] for row in with_hooks] == [row["episode_reward_mean"] for row in without]
 
 
-def test_shaped_rewards_are_what_is_learnt_from_and_what_the_replay_holds(run):
+def test_shaped_rewards_are_what_is_learnt_from_and_what_the_replay_holds(graph_learner, run):
     shaped = run("Pendulum-v1", small_config(**SHORT, callbacks="shaping", evaluation_interval=None))
     row = results(shaped, 3)[-1]
-    plain = results(run("Pendulum-v1", small_config(**SHORT, evaluation_interval=None)), 3)[-1]
     stored, _ = shaped.parts.replay.handles[0].part._ring.state()
     rewards = stored["reward"][stored["reward"] != 0.0]  # rows behind ends have none
     assert 980 < rewards.min() <= rewards.max() <= 1000 and len(rewards) == 600
-    learner, other = (one["info"]["learner"]["default_policy"] for one in (row, plain))
-    assert learner["mean_td_error"] > 50 * other["mean_td_error"]
+    assert row["info"]["learner"]["default_policy"]["mean_td_error"] > 500  # Pendulum itself pays -17 to 0 a step
     assert row["episode_reward_mean"] < 0
     assert sum(len(kept["reward"]) for kept, *_ in Shaping.parts) == 600  # every step once, drawn how often it may be
 

@@ -10,7 +10,7 @@ from drl_cli.runtime import assembly, evaluation_schedule
 from drl_cli.runtime.cluster import InlineCluster, PartLost
 from drl_cli.runtime.testers import ManyTesters
 
-pytestmark = pytest.mark.process
+pytestmark = [pytest.mark.process, pytest.mark.usefixtures("quick_learner")]
 
 ENV = {"id": "Pendulum-v1", "env_config": {}, "imports": ()}
 

@@ -11,7 +11,7 @@ from drl_cli.runtime import assembly
 from drl_cli.runtime.cluster import PartFailed, PartLost
 from drl_cli.runtime.evaluator import Scoring, Snapshot
 
-pytestmark = pytest.mark.process
+pytestmark = [pytest.mark.process, pytest.mark.usefixtures("quick_learner")]
 
 COUNTERS = {"training_iteration": 5, "timesteps_total": 5000, "num_updates": 1800}
 

@@ -121,6 +121,7 @@ def test_checkpoint_holds_the_filter_that_rollout_and_evaluate_act_with(run, tmp
         run("Pendulum-v1", small_config(observation_filter="MeanStdFilter"), restore=(loaded, False))
 
 
+@pytest.mark.usefixtures("quick_learner")
 def test_checkpoint_from_before_there_were_filters_is_gone_on_with(run, tmp_path):
     trainer = run("Pendulum-v1", small_config())
     trainer.train()

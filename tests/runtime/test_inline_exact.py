@@ -54,15 +54,20 @@ FORGETS = "a reset of {} with a seed clears all earlier state"
 
 
 @pytest.mark.parametrize(
-    ("env_id", "fresh", "why"),
+    ("env_id", "fresh", "why", "learner"),
     [
-        ("Pendulum-v1", False, FORGETS),
-        ("LunarLanderContinuous-v3", False, FORGETS),
-        ("BipedalWalker-v3", True, "every episode has a new {}"),
+        ("Pendulum-v1", False, FORGETS, None),
+        ("LunarLanderContinuous-v3", False, FORGETS, None),
+        ("BipedalWalker-v3", True, "every episode has a new {}", None),
+        ("BipedalWalker-v3", True, "every episode has a new {}", "quick_learner"),
     ],
-    ids=["pendulum", "lander", "walker"],
+    ids=["pendulum", "lander", "walker", "walker, quick learner"],
 )
-def test_inline_run_interrupted_after_three_iterations_equals_the_whole_run(run, tmp_path, told, env_id, fresh, why):
+def test_inline_run_interrupted_after_three_iterations_equals_the_whole_run(
+    request, run, tmp_path, told, env_id, fresh, why, learner
+):
+    if learner:
+        request.getfixturevalue(learner)
     config = small_config(fresh_envs=fresh)
     whole = run(env_id, config)
     before, after = results(whole, 3), results(whole, 3)
@@ -82,6 +87,7 @@ def test_inline_run_interrupted_after_three_iterations_equals_the_whole_run(run,
     assert_same_state(state_of_run(resumed), end)
 
 
+@pytest.mark.usefixtures("quick_learner")
 def test_run_in_an_environment_that_keeps_its_past_repeats_and_says_that_a_resumed_one_does_not(run, tmp_path, told):
     config = small_config()
     first, again = run("BipedalWalker-v3", config), run("BipedalWalker-v3", config)
@@ -94,6 +100,7 @@ def test_run_in_an_environment_that_keeps_its_past_repeats_and_says_that_a_resum
     assert len(results(resumed, 2)) == 2
 
 
+@pytest.mark.usefixtures("quick_learner")
 def test_inline_run_interrupted_before_learning_starts_equals_the_whole_run(run, tmp_path):
     config = small_config(learning_starts=300)
     whole = run("Pendulum-v1", config)
@@ -108,6 +115,7 @@ def test_inline_run_interrupted_before_learning_starts_equals_the_whole_run(run,
     assert_same_state(state_of_run(resumed), state_of_run(whole))
 
 
+@pytest.mark.usefixtures("quick_learner")
 def test_inline_run_saved_before_its_first_iteration_equals_the_whole_run(run, tmp_path):
     config = small_config()
     first = run("Pendulum-v1", config)

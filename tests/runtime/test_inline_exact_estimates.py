@@ -6,7 +6,7 @@ from runtime_runs import SINCE_RESTORE, small_config, timeless
 
 from drl_cli import checkpoints
 
-pytestmark = pytest.mark.process
+pytestmark = [pytest.mark.process, pytest.mark.usefixtures("quick_learner")]
 
 
 def _results(trainer, count):

@@ -33,17 +33,24 @@ SMALL = {
     "horizon": 40,
     "xla": False,
 }
+NET = {"fcnet_hiddens": [16]}
+NETS = (
+    {"policy_model": NET, "Q_model": NET},
+    {"actor_hiddens": [16], "critic_hiddens": [16]},
+    {"model": NET, "hiddens": [16]},
+)
 OU = {"exploration_config": {"type": "OrnsteinUhlenbeckNoise", "random_timesteps": 20}}
 GAUSSIAN = {"exploration_config": {"type": "GaussianNoise", "scale_timesteps": 300, "final_scale": 0.1}}
 SDE = {"exploration_config": {"type": "StateDependentNoise", "random_timesteps": 20, "sde_sample_freq": 9}}
 NOISE = {"exploration_config": {"type": "ParameterNoise", "random_timesteps": 20}}
 HELD = {"exploration_config": {"type": "EpsilonGreedy", "random_timesteps": 150, "hold_steps": 6}}
 ANNEALED = {"final_prioritized_replay_beta": 1.0, "prioritized_replay_beta_annealing_timesteps": 400}
+STACKED = {"framestack": 3, "conv_filters": [[4, 3, 2]], "fcnet_hiddens": [8]}
 FILTERED = {"observation_filter": "MeanStdFilter", "reward_scaling": True, "num_envs_per_worker": 2}
 RUNS = {
     "DQN prioritized": ("DQN", "CartPole-v1", ANNEALED),
     "DQN parameter noise": ("DQN", "CartPole-v1", NOISE | {"model": {"layer_norm": True}}),
-    "rainbow": ("DQN", "CartPole-v1", {"noisy": True, "num_atoms": 11, "v_max": 50.0, "double_q": True}),
+    "rainbow": ("DQN", "CartPole-v1", ANNEALED | {"noisy": True, "num_atoms": 11, "v_max": 50.0, "double_q": True}),
     "QRDQN held actions": ("QRDQN", "CartPole-v1", HELD),
     "APEX three envs": ("APEX", "CartPole-v1", {"num_envs_per_worker": 3}),
     "TD3 Gaussian": ("TD3", "Pendulum-v1", GAUSSIAN),
@@ -56,7 +63,7 @@ RUNS = {
     "TQC": ("TQC", "Pendulum-v1", {}),
     "SAC filtered": ("SAC", "Pendulum-v1", FILTERED),
     "DQN filtered": ("DQN", "CartPole-v1", FILTERED | {"worker_side_prioritization": True}),
-    "stacked images": ("DQN", "Wandering-v0", {"model": {"framestack": 3}, "compress_observations": True}),
+    "stacked images": ("DQN", "Wandering-v0", {"model": STACKED, "compress_observations": True}),
 }
 
 
@@ -95,7 +102,9 @@ def start():
 
     def make(name, env_id, keys, restore=None):
         row = table.find(name)
-        config = load(row.config).model_validate(SMALL | keys)
+        schema = load(row.config)
+        nets = next(own for own in NETS if own.keys() <= schema.model_fields.keys())
+        config = schema.model_validate(SMALL | nets | keys)
         plan = preprocessors.plan(config, env_id)
         facts = {"id": env_id, "asked": env_id, "env_config": {}, "imports": (), "preprocessing": plan}
         trainer = Driver(name, config, facts | {"spaces": envs.check(env_id, {}, row, plan)})

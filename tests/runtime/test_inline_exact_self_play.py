@@ -65,6 +65,7 @@ def _results(driver, count):
     return [timeless(driver.train(), SINCE_RESTORE) for _ in range(count)]
 
 
+@pytest.mark.usefixtures("quick_learner")
 @pytest.mark.parametrize("algorithm", ["PPO", "DQN"])
 def test_self_play_goes_on_from_a_checkpoint_as_if_it_had_not_stopped(run, tmp_path, algorithm):
     whole = run(algorithm)

@@ -60,7 +60,7 @@ def test_worker_is_told_the_plan():
     }
 
 
-def test_checkpoint_holds_the_plan(run, tmp_path):
+def test_checkpoint_holds_the_plan(quick_learner, run, tmp_path):
     trainer = run("Pendulum-v1", small_config())
     trainer.env["preprocessing"] = NOTHING
     found = run_state.manifest(trainer.setup, trainer.moment(), None)

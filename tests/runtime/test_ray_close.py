@@ -36,6 +36,22 @@ def test_close_removes_the_folder_though_ray_has_crashed(monkeypatch):
 
 
 @pytest.mark.ray
+def test_close_after_ray_was_shut_down_starts_no_other_ray(monkeypatch):
+    module = load("drl_cli.runtime.ray_cluster")
+    calls = []  # ray.kill starts a Ray where there is none
+    fake = SimpleNamespace(is_initialized=lambda: False, kill=lambda *_, **__: calls.append("kill"))
+    monkeypatch.setattr(module, "ray", fake)
+    cluster = object.__new__(module.RayCluster)
+    cluster._owned, cluster._folder = False, None
+    cluster._handles = [SimpleNamespace(is_remote=True, actor=None)]
+    cluster.kill(cluster._handles[0])
+    assert cluster._handles == []
+    cluster._handles = [SimpleNamespace(is_remote=True, actor=None)]
+    cluster.close()
+    assert calls == [] and cluster._handles == []
+
+
+@pytest.mark.ray
 def test_worker_of_ray_that_outlives_its_shutdown_is_killed_with_it(tmp_path, monkeypatch):
     module = load("drl_cli.runtime.ray_cluster")
     monkeypatch.setattr(module.ray, "is_initialized", lambda: True)

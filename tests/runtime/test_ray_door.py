@@ -11,6 +11,7 @@ pytestmark = pytest.mark.process
 
 PROGRAM = """
 import signal
+import sys
 
 import gymnasium
 import numpy as np
@@ -55,9 +56,10 @@ OWN = {"learning_starts": 50, "xla": False, "exploration_config": {"type": "Shy"
 if __name__ == "__main__":
     before = signal.getsignal(signal.SIGTERM)
     register_exploration("Shy", Shy, {"by": 0.5})
-    for name, keys in (("ES", {"episodes_per_batch": 8, "train_batch_size": 20}), ("TD3", OWN)):
+    keys = {"ES": {"episodes_per_batch": 8, "train_batch_size": 20}, "TD3": OWN}
+    for name in sys.argv[1:]:
         try:
-            with Trainer(name, env=Walk, config={**COMMON, **keys}) as trainer:
+            with Trainer(name, env=Walk, config={**COMMON, **keys[name]}) as trainer:
                 result = trainer.train()
                 print(result["episode_reward_mean"], result["num_healthy_workers"], result["info"]["exploration"])
                 assert signal.getsignal(signal.SIGTERM) is before
@@ -67,10 +69,14 @@ if __name__ == "__main__":
 """
 
 
+PRINTED = {"ES": ["10.0 1 {}", "ray False"], "TD3": ["10.0 1 {'by': 0.25}", "ray False"]}
+
+
 @pytest.mark.ray
-def test_program_with_everything_of_its_own_trains_twice_and_closes_ray(tmp_path):
+@pytest.mark.parametrize("rows", [["TD3"], ["ES", "TD3"]], ids=["once", "twice"])
+def test_program_with_everything_of_its_own_trains_and_closes_ray(tmp_path, rows):
     (tmp_path / "program.py").write_text(PROGRAM)
     environ = {**os.environ, "PYTHONPATH": str(Path(__file__).parents[2]), "TUNE_RESULT_DIR": str(tmp_path)}
-    words = [sys.executable, str(tmp_path / "program.py")]
+    words = [sys.executable, str(tmp_path / "program.py"), *rows]
     done = subprocess.run(words, capture_output=True, text=True, timeout=180, env=environ)
-    assert done.stdout.splitlines() == ["10.0 1 {}", "ray False", "10.0 1 {'by': 0.25}", "ray False"], done.stderr
+    assert done.stdout.splitlines() == [line for row in rows for line in PRINTED[row]], done.stderr

@@ -58,7 +58,7 @@ def foreign():
             subprocess.run(["rm", "-rf", str(folder)], check=True)
 
 
-def test_run_joins_a_ray_by_its_address_and_leaves_it_running(foreign):
+def test_run_joins_a_ray_by_its_address_and_leaves_it_running(foreign, quick_learner):
     address, head = foreign
     daemons = {p.name() for p in head.children(recursive=True)}
     assert {"raylet", "gcs_server"} <= daemons

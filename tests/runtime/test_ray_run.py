@@ -10,6 +10,7 @@ import os
 import re
 import signal
 import sys
+from pathlib import Path
 from types import ModuleType
 
 import numpy as np
@@ -23,6 +24,7 @@ from drl_cli import checkpoints, cli, plugins
 from drl_cli.algorithms import table
 from drl_cli.envs.callbacks import Callbacks, register_callbacks
 from drl_cli.errors import ClusterUnavailable, DrlError, PluginFailed, RunFailed
+from drl_cli.evolution.keys import ESConfig
 from drl_cli.experience.recorded.pieces import layout_of
 from drl_cli.experience.recorded.read import Source
 from drl_cli.experiments import env_facts as agents_facts
@@ -85,13 +87,18 @@ def beside(first):
 
 @pytest.fixture(scope="module")
 def apart(first):
-    """A run whose learner, replay and one worker are actors, with a custom model that only TensorFlow can compute."""
+    """A run whose learner, replay and one worker are actors.
+
+    It has a custom model that only TensorFlow can compute, evaluations, and callbacks.
+    """
     trainers = []
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(plugins.MODELS, "_things", {})
         register_model("mine", model_of_no_module())
-        env = env_facts("Pendulum-v1") | {"plugins": plugins.registered()}
-        keys = {"num_workers": 1, "learner_actor": True, "num_replay_shards": 1, "evaluation_interval": 1}
+        own = plugins.registered() | {"class of callbacks": {"noting": Noting}}
+        keys = {"num_workers": 1, "learner_actor": True, "num_replay_shards": 1, "horizon": 50, "callbacks": "noting"}
+        keys |= {"evaluation_interval": 1, "evaluation_num_episodes": 2, "evaluation_config": {"horizon": 20}}
+        env = env_facts("Pendulum-v1") | {"plugins": own}
         yield begun(trainers, env=env, model={"custom_model": "mine"}, **keys)
     for trainer in trainers:
         trainer.close()
@@ -174,24 +181,24 @@ def test_killed_worker_is_replaced_and_its_streams_are_cut(first, reports, monke
     assert lost == [(0, 0)]
 
 
-def test_stopped_worker_is_killed_and_replaced(beside, monkeypatch):
-    trainer = beside(rollout_fragment_length=5)
-    until_learning(trainer)
-    stopped = psutil.Process(pid_of(trainer, 1))
+def test_stopped_worker_is_killed_and_replaced(first, monkeypatch):
+    restarts, incarnation = first.parts.pool.restarts, first.parts.pool.incarnations()[1]
+    stopped = psutil.Process(pid_of(first, 1))
     monkeypatch.setattr(pool_module, "SILENCE_S", 1.0)
+    monkeypatch.setattr(first.parts.pool._members[1], "slowest", 0.01)  # its first fragment took longer
     stopped.suspend()
     try:
         for _ in range(500):
-            if trainer.train()["num_restarts"] == 1:
+            if first.train()["num_restarts"] > restarts:
                 break
-        assert trainer.parts.pool.restarts == 1
+        assert first.parts.pool.restarts == restarts + 1
         assert psutil.wait_procs([stopped], timeout=30)[1] == []
     finally:
         if stopped.is_running():
             stopped.kill()
-    while trainer.parts.replay.handles[0].part._seen[1][0] == 0:
-        trainer.train()
-    assert trainer.parts.pool.healthy == 2
+    while first.parts.replay.handles[0].part._seen[1][0] == incarnation:
+        first.train()
+    assert first.parts.pool.healthy == 2
 
 
 def test_run_that_is_saved_goes_on_in_another_trainer(first, beside, tmp_path):
@@ -201,7 +208,7 @@ def test_run_that_is_saved_goes_on_in_another_trainer(first, beside, tmp_path):
     assert first.train()["timesteps_total"] > saved["timesteps_total"]  # saving does not end the run
 
     other = beside(restore=(found, True))
-    assert other.parts.pool.incarnations() == {0: 1, 1: 0}
+    assert other.parts.pool.incarnations() == first.parts.pool.incarnations()
     assert other.counters() == saved
     assert other.parts.replay.handles[0].part._seen == seen
     size = other.parts.replay.handles[0].part.size()
@@ -217,28 +224,27 @@ def test_run_that_is_saved_goes_on_in_another_trainer(first, beside, tmp_path):
     assert all(other.parts.replay.handles[0].part._seen[worker] > seen[worker] for worker in (0, 1))
 
 
-def test_save_survives_a_worker_that_has_just_died(beside, tmp_path):
-    trainer = beside()
-    until_learning(trainer)
-    trainer.loop.quiesce()
-    pid = pid_of(trainer, 1)
+def test_save_survives_a_worker_that_has_just_died(first, beside, quick_learner, tmp_path):
+    first.loop.quiesce()
+    pid, before = pid_of(first, 1), first.parts.pool.incarnations()
     os.kill(pid, signal.SIGKILL)
     psutil.wait_procs([psutil.Process(pid)] if psutil.pid_exists(pid) else [], timeout=60)
-    found = checkpoints.load(trainer.save(tmp_path))
+    found = checkpoints.load(first.save(tmp_path))
     state = found.json("state")
     assert (sorted(state["workers"]), state["exact"]) == (["0"], False)
     other = beside(restore=(found, True))
-    assert other.parts.pool.incarnations() == {0: 1, 1: 1}
+    assert other.parts.pool.incarnations() == {worker: number + 1 for worker, number in before.items()}
     assert other.train()["timesteps_total"] >= found.facts["counters"]["timesteps_total"] + 400
+    while first.train()["num_healthy_workers"] < 2:
+        continue
 
 
-def test_best_checkpoint_holds_the_updates_that_its_counters_say(beside, tmp_path):
-    trainer = beside(evaluation_interval=1, evaluation_num_episodes=1)
-    until_learning(trainer)
-    while trainer.scoring.newest is None:
-        trainer.train()
-    trainer.train()
-    found = checkpoints.load(trainer.save_evaluated(tmp_path))
+def test_best_checkpoint_holds_the_updates_that_its_counters_say(apart, tmp_path):
+    until_learning(apart)
+    while apart.scoring.newest is None:
+        apart.train()
+    apart.train()
+    found = checkpoints.load(apart.save_evaluated(tmp_path))
     weights = found.arrays("weights")
     assert found.facts["counters"]["num_updates"] == int(weights["default_policy/num_updates"]) > 0
     assert found.json("state")["loop"]["updates"] == found.facts["counters"]["num_updates"]
@@ -262,7 +268,7 @@ def test_learner_and_replay_train_as_actors_too(apart, tmp_path):
 
 
 def test_apex_over_two_shards_survives_a_killed_worker_and_goes_on_with_the_priorities_it_had(
-    first, beside, tmp_path, reports
+    beside, quick_learner, tmp_path, reports
 ):
     keys = {"num_replay_shards": 2, "hiddens": [16], "model": {"fcnet_hiddens": [16]}, "train_batch_size": 32}
     keys |= {"training_intensity": 8.0, "updates_per_call": 20, "publish_every": 10, "xla": False, "seed": 7}
@@ -302,7 +308,7 @@ def test_apex_over_two_shards_survives_a_killed_worker_and_goes_on_with_the_prio
         result = other.train()
     assert 6.0 < result["info"]["training_intensity_got"] < 9.0
 
-    lone = beside(row="APEX", restore=(found, True), **keys, num_workers=1)  # whose replay is one shard
+    lone = beside(row="APEX", restore=(found, False), **keys, num_workers=0)  # whose replay is one shard
     assert len(lone.parts.replay.handles) == 1
     (said,) = [fields["text"] for kind, fields in reports if kind == "notice"]
     assert said.endswith("holds its replay in 2 shards, this run's is in 1: it fills anew before learning goes on")
@@ -394,7 +400,7 @@ def test_killed_worker_does_not_stop_the_gradients_of_a3c(beside):
     assert 0 <= info["weight_lag_mean"] <= info["weight_lag_max"]
 
 
-def test_environment_that_raises_in_the_worker_ends_in_one_clear_error(beside):
+def test_environment_that_raises_in_the_worker_ends_in_one_clear_error(beside, quick_learner):
     env = env_facts("Pendulum-v1") | {"id": "RaisesInConstructor-v0", "imports": ("runtime_envs",)}
     with pytest.raises(DrlError) as caught:
         beside(env=env, num_workers=1).train()
@@ -402,7 +408,7 @@ def test_environment_that_raises_in_the_worker_ends_in_one_clear_error(beside):
     assert "Traceback" not in str(caught.value)
 
 
-def test_worker_that_cannot_be_made_ends_in_one_clear_error(beside):
+def test_worker_that_cannot_be_made_ends_in_one_clear_error(beside, quick_learner):
     env = env_facts("Pendulum-v1") | {"imports": ("no_such_module_anywhere",)}
     with pytest.raises(DrlError) as caught:
         beside(env=env, num_workers=1).train()
@@ -410,9 +416,9 @@ def test_worker_that_cannot_be_made_ends_in_one_clear_error(beside):
     assert "Traceback" not in str(caught.value)
 
 
-def test_more_workers_than_can_be_placed_are_refused_with_figures(beside, reports, monkeypatch):
-    monkeypatch.setattr(pool_module, "PLACEMENT_NOTE_S", 0.5)
-    monkeypatch.setattr(pool_module, "PLACEMENT_S", 2.5)
+def test_more_workers_than_can_be_placed_are_refused_with_figures(beside, quick_learner, reports, monkeypatch):
+    monkeypatch.setattr(pool_module, "PLACEMENT_NOTE_S", 0.3)
+    monkeypatch.setattr(pool_module, "PLACEMENT_S", 1.2)
     trainer = beside(num_workers=3, num_cpus_per_worker=2)
     with pytest.raises(ClusterUnavailable) as caught:
         for _ in range(1000):
@@ -420,12 +426,14 @@ def test_more_workers_than_can_be_placed_are_refused_with_figures(beside, report
     assert caught.value.exit_code == 75
     # One of them fits beside the first run's two; on a busy machine its process may still be starting.
     figures = r"waiting for [23] of 3 workers to be placed; the cluster has 4 CPUs, 0 of them free"
-    assert re.search(rf"^After [23] s still {figures}\. Lower num_workers", str(caught.value))
+    assert re.search(rf"^After [12] s still {figures}\. Lower num_workers", str(caught.value))
     warned = [fields["text"] for kind, fields in reports if kind == "warning"]
     assert len([text for text in warned if re.fullmatch(figures, text)]) >= 2
 
 
-def test_workers_read_their_files_between_them_and_a_dead_one_s_successor_reads_the_rest(beside, tmp_path):
+def test_workers_read_their_files_between_them_and_a_dead_one_s_successor_reads_the_rest(
+    beside, quick_learner, tmp_path
+):
     for number in range(4):
         random_set(tmp_path / f"{number}.json", "CartPole-v1", episodes=80, seed=number)
     keys = {"input": str(tmp_path), "num_envs_per_worker": 1, "rollout_fragment_length": 10, "xla": False}
@@ -443,9 +451,9 @@ def test_workers_read_their_files_between_them_and_a_dead_one_s_successor_reads_
     assert result["info"]["replay_size"] == info["num_steps_read"] + 320
 
 
-def test_mix_of_workers_that_sample_and_read_keeps_its_shares(beside, tmp_path):
+def test_mix_of_workers_that_sample_and_read_keeps_its_shares(beside, quick_learner, tmp_path):
     path = random_set(tmp_path / "a.json", "Pendulum-v1", episodes=40)
-    trainer = beside(input={"sampler": 0.5, path: 0.5})
+    trainer = beside(input={"sampler": 0.5, path: 0.5}, num_workers=1)
     until_learning(trainer)
     info = trainer.train()["info"]
     assert info["num_steps_read"] / info["num_steps_sampled"] == pytest.approx(0.5, abs=0.15)
@@ -477,6 +485,16 @@ def test_a_custom_model_travels_to_a_worker_and_to_a_learner_elsewhere(apart):
     assert_model_travelled(apart, {(0, 0)})
 
 
+def test_callbacks_of_workers_and_tester_report_their_metrics(apart):
+    result = until_learning(apart)
+    while not result["evaluation"]:
+        result = apart.train()
+    assert -17 < result["custom_metrics"]["last_min"] <= result["custom_metrics"]["last_mean"] <= 0
+    assert set(result["hist_stats"]["lengths"][::2]) == {50.0}
+    assert result["evaluation"]["hist_stats"]["lengths"][::2] == [20.0, 20.0]
+    assert apart.parts.pool.restarts == 0
+
+
 def test_lost_learner_ends_the_run_with_one_clear_error(apart):
     os.kill(apart.parts.learner.ready().result(), signal.SIGKILL)
     with pytest.raises(DrlError, match="^learner was lost: ") as caught:
@@ -485,39 +503,21 @@ def test_lost_learner_ends_the_run_with_one_clear_error(apart):
     assert caught.value.exit_code == 3
 
 
-def test_callbacks_of_workers_and_tester_report_their_metrics(beside):
-    env = env_facts("Pendulum-v1") | {"plugins": {"class of callbacks": {"noting": Noting}}}
-    quick = {
-        "horizon": 50,
-        "evaluation_interval": 1,
-        "evaluation_num_episodes": 2,
-        "evaluation_config": {"horizon": 20},
-    }
-    trainer = beside(env=env, callbacks="noting", **quick)
-    result = until_learning(trainer)
-    while not result["evaluation"]:
-        result = trainer.train()
-    assert -17 < result["custom_metrics"]["last_min"] <= result["custom_metrics"]["last_mean"] <= 0
-    assert set(result["hist_stats"]["lengths"][::2]) == {50.0}
-    assert result["evaluation"]["hist_stats"]["lengths"][::2] == [20.0, 20.0]
-    assert trainer.parts.pool.restarts == 0
-
-
-def test_a_hook_that_raises_in_a_worker_ends_the_run_and_restarts_nobody(beside):
+def test_a_hook_that_raises_in_a_worker_ends_the_run_and_restarts_nobody(beside, quick_learner):
     env = env_facts("Pendulum-v1") | {"plugins": {"class of callbacks": {"failing": Failing}}}
-    trainer = beside(env=env, callbacks="failing")
+    trainer = beside(env=env, callbacks="failing", num_workers=1)
     with pytest.raises(PluginFailed, match=r"on_episode_step failed: KeyError: 'motor' \(.*watched_callbacks.py:\d+\)"):
         until_learning(trainer)
     assert trainer.parts.pool.restarts == 0
 
 
-def test_what_cannot_be_imported_in_rays_processes_ends_the_run_at_once(beside, monkeypatch):
+def test_what_cannot_be_imported_in_rays_processes_ends_the_run_at_once(beside, quick_learner, monkeypatch):
     module = ModuleType("only_here")
     module.Looking = type("Looking", (Callbacks,), {"__module__": "only_here"})
     monkeypatch.setitem(sys.modules, "only_here", module)
     register_callbacks("looking", module.Looking)
     env = env_facts("Pendulum-v1") | {"plugins": {"class of callbacks": {"looking": module.Looking}}}
-    trainer = beside(env=env, callbacks="looking")
+    trainer = beside(env=env, callbacks="looking", num_workers=1)
     with pytest.raises(
         RunFailed, match="worker . cannot be started in a process of Ray's: ModuleNotFoundError: .*only_here"
     ):
@@ -544,6 +544,61 @@ def test_two_policies_of_several_agents_learn_and_are_scored_by_name(beside):
     both = sum(count * result["policy_reward_mean"][name] for name, count in (("first", 1), ("others", 2)))
     assert both == pytest.approx(result["episode_reward_mean"])
     assert all(np.isfinite(own["loss"]) for own in result["info"]["learner"].values())
+
+
+ES_KEYS = {
+    "seed": 7,
+    "num_envs_per_worker": 8,
+    "episodes_per_batch": 32,
+    "timesteps_per_iteration": 500,
+    "min_iter_time_s": 0,
+    "evaluation_interval": None,
+    "noise_size": 100_000,
+    "num_cpus_per_worker": 0,
+}
+
+
+def es_run(workers):
+    trainer = Driver("ES", ESConfig(num_workers=workers, **ES_KEYS), env_facts("CartPole-v1"))
+    trainer.start()
+    return trainer
+
+
+def noise_tables_of(pid):
+    """The files of noise that a process has mapped: {(inode, permissions)}."""
+    lines = [line.split() for line in Path(f"/proc/{pid}/maps").read_text().splitlines() if "noise-7-100000" in line]
+    return {(words[4], words[1]) for words in lines}
+
+
+def es_state(trainer):
+    return trainer.parts.learner.call("state").result()
+
+
+def test_es_with_a_killed_worker_equals_the_run_in_one_process(first):
+    remote = es_run(2)
+    try:
+        remote.train()
+        pids = [handle.ready().result() for handle in remote.parts.pool.handles().values()]
+        (mapped,) = noise_tables_of(os.getpid())  # the learner's
+        assert mapped[1].startswith("r--") and all(noise_tables_of(pid) == {mapped} for pid in pids)
+        os.kill(pids[0], signal.SIGKILL)
+        while remote.parts.pool.restarts == 0 or remote.loop.ledger.updates < 5:
+            result = remote.train()
+        remote.loop.quiesce()
+        expected, rounds = es_state(remote), remote.loop.ledger.updates
+        assert (result["num_restarts"], result["num_healthy_workers"]) == (1, 2)
+        assert remote.loop.trained() == expected["default_policy/filter/count"]  # every round whole, nothing twice
+    finally:
+        remote.close()
+    inline = es_run(0)
+    try:
+        while inline.loop.ledger.updates < rounds:
+            inline.loop.step()
+        found = es_state(inline)
+    finally:
+        inline.close()
+    assert inline.loop.ledger.updates == rounds == expected["default_policy/num_updates"] > 3
+    assert [name for name in expected if not np.array_equal(expected[name], found[name])] == []
 
 
 def test_close_leaves_no_process_and_no_folder(first):

@@ -89,6 +89,7 @@ def test_run_on_files_goes_on_from_a_checkpoint_bit_for_bit(start, tmp_path, nam
     assert [key for key in expected if not np.array_equal(expected[key], found[key])] == []
 
 
+@pytest.mark.usefixtures("quick_learner")
 def test_run_whose_replay_was_not_stored_reads_its_files_anew_and_goes_on_alike(start, tmp_path):
     keys = {"store_buffer_in_checkpoints": False}
     whole = start("MARWIL", "CartPole-v1", keys)
@@ -112,6 +113,7 @@ def test_filters_see_every_step_that_is_read_once(start):
 
 
 @pytest.mark.parametrize("held", [0, 8])
+@pytest.mark.usefixtures("quick_learner")
 def test_larger_set_than_the_replay_is_read_pass_after_pass_and_resumed_alike(start, tmp_path, reports, held):
     keys = {"buffer_size": 150, "rollout_fragment_length": 5, "learning_starts": 0, "shuffle_buffer_size": held}
     whole = start("DQN", "CartPole-v1", keys)
@@ -129,6 +131,7 @@ def test_larger_set_than_the_replay_is_read_pass_after_pass_and_resumed_alike(st
 
 
 @pytest.mark.parametrize(("name", "env_id"), [("SAC", "Pendulum-v1"), ("MARWIL", "CartPole-v1")])
+@pytest.mark.usefixtures("quick_learner")
 def test_mix_of_files_and_environment_is_learnt_from_in_its_shares_and_resumed_alike(start, tmp_path, name, env_id):
     whole = start(name, env_id, {"input": 0.5})
     before = [whole.train() for _ in range(3)]

@@ -7,7 +7,7 @@ from drl_cli.errors import RunFolderError
 from drl_cli.experience.recorded.pieces import layout_of
 from drl_cli.experience.recorded.read import Source
 
-pytestmark = pytest.mark.process
+pytestmark = [pytest.mark.process, pytest.mark.usefixtures("quick_learner")]
 
 
 def test_run_records_every_env_step_and_learns_the_same(run, tmp_path, reports):

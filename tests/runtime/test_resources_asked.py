@@ -8,7 +8,7 @@ from runtime_runs import small_config
 from drl_cli.runtime import assembly, ray_cluster
 from drl_cli.runtime.pool import Standing
 
-pytestmark = pytest.mark.tensorflow
+pytestmark = [pytest.mark.tensorflow, pytest.mark.usefixtures("quick_learner")]
 
 ENV = {"id": "Pendulum-v1", "env_config": {}, "imports": ()}
 

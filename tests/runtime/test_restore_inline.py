@@ -8,7 +8,7 @@ from drl_cli import checkpoints
 from drl_cli.errors import CheckpointError
 from drl_cli.policies.numpy_policy import NumpyPolicy
 
-pytestmark = pytest.mark.process
+pytestmark = [pytest.mark.process, pytest.mark.usefixtures("quick_learner")]
 
 
 @pytest.fixture
@@ -131,8 +131,8 @@ def test_save_in_another_folder_writes_there_too(run, tmp_path):
     assert checkpoints.load(other / "checkpoint_000001").number == 1
 
 
-def test_restore_with_other_nets_is_refused(run, tmp_path):
-    _, found = trained(run, tmp_path, iterations=1)
+def test_restore_with_other_nets_is_refused(graph_learner, run, tmp_path):
+    _, found = trained(run, tmp_path, iterations=0)
     config = small_config(policy_model={"fcnet_hiddens": [8, 8]})
     with pytest.raises(CheckpointError, match="do not fit this run's nets.*policy/"):
         run("Pendulum-v1", config, restore=(found, False))

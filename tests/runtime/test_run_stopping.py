@@ -12,7 +12,7 @@ from drl_cli import checkpoints
 from drl_cli.errors import Overdue
 from drl_cli.runtime import run_clock
 
-pytestmark = pytest.mark.process
+pytestmark = [pytest.mark.process, pytest.mark.usefixtures("quick_learner")]
 
 ENDLESS = "WithoutEnd-v0"
 ENDLESS_EVALUATION = {"evaluation_config": {"horizon": 10**8}, "evaluation_max_steps": 10**8}
@@ -52,7 +52,7 @@ def learning(run, asked, env=ENDLESS, options=None, **config):
     return trainer
 
 
-def soon(asked, seconds=0.3):
+def soon(asked, seconds=0.1):
     """Ask for a stop in a while; returns when."""
     threading.Timer(seconds, asked.append, [True]).start()
     return time.monotonic() + seconds
@@ -76,7 +76,7 @@ def test_seconds_of_a_stop_rule_end_an_evaluation_in_its_middle(run, monkeypatch
     score = trainer.scoring.begin
 
     def begin(snapshot):
-        limits["time_total_s"] = trainer.clock.passed()["time_total_s"] + 1.0
+        limits["time_total_s"] = trainer.clock.passed()["time_total_s"] + 0.3
         return score(snapshot)
 
     monkeypatch.setattr(trainer.scoring, "begin", begin)
@@ -98,6 +98,7 @@ def test_no_clock_is_waited_for_once_a_stop_rule_is_reached(run, rule):
 
 def test_stop_during_a_slow_fragment_saves_what_the_learner_has(run, asked, tmp_path, monkeypatch):
     trainer = learning(run, asked)
+    trainer._deadline.rest_s = 0.5
     updates = trainer.loop.ledger.updates
     monkeypatch.setattr(Endless, "pause", 0.1)  # 4 s a fragment, of four environments
     at = soon(asked)
@@ -169,7 +170,13 @@ def test_stop_rule_on_seconds_leaves_a_save_the_time_that_it_needs(run, asked, t
 
 def test_stop_while_nothing_was_learnt_yet_saves_nothing_and_says_so(run, asked, tmp_path):
     trainer = run(ENDLESS, small_config(horizon=50), stop_requested=lambda: bool(asked))
-    trainer.loop.quiesce = lambda: time.sleep(5) or trainer._cluster.check()
+    trainer._deadline.rest_s = 0.5
+
+    def quiesce():  # takes for ever
+        while True:
+            trainer._cluster.check()
+
+    trainer.loop.quiesce = quiesce
     asked.append(True)
     trainer.train()
     with pytest.raises(Overdue, match="nothing was learnt yet"):

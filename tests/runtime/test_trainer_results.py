@@ -9,10 +9,10 @@ from runtime_runs import small_config
 from drl_cli.config.result_names import RESULT_FIELDS, flatten
 from drl_cli.runtime import driver as trainer_module
 
-pytestmark = pytest.mark.process
+pytestmark = [pytest.mark.process, pytest.mark.usefixtures("quick_learner")]
 
 
-def test_result_has_only_known_fields_and_only_plain_finite_data(run):
+def test_result_has_only_known_fields_and_only_plain_finite_data(graph_learner, run):
     trainer = run("Pendulum-v1", small_config())
     results = [trainer.train() for _ in range(3)]
     for result in results:

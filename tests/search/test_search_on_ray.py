@@ -39,12 +39,12 @@ def test_search_writes_a_file_that_reproduces_its_score(search_ray, tmp_path, ca
     typed += ["-s", "env_config={sutton_barto_reward: {grid_search: [false, true]}}"]
     best = tmp_path / "best.yaml"
     code = cli.main(
-        ["train", *typed, "--num-samples", "2", "--write", str(best), "--write-top", "1", "--write-seeds", "1"]
+        ["train", *typed, "--num-samples", "1", "--write", str(best), "--write-top", "1", "--write-seeds", "1"]
     )
     told = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
     assert code == 0
     end = told[-1]["search"]
-    assert (end["state"], len(end["ranking"]), end["written"]) == ("finished", 4, str(best))
+    assert (end["state"], len(end["ranking"]), end["written"]) == ("finished", 2, str(best))
     assert end["ranking"][0]["values"] == {"env_config.sutton_barto_reward": False}
     (score,) = end["rescored"][0]["scores"]
     assert yaml.safe_load(best.read_text())["default"]["config"]["env_config"] == {"sutton_barto_reward": False}
@@ -55,7 +55,10 @@ def test_search_writes_a_file_that_reproduces_its_score(search_ray, tmp_path, ca
 
 def test_search_that_was_stopped_goes_on_where_it_was(search_ray, tmp_path):
     flags = {**FLAGS, "stop": ["training_iteration=6"], "local_dir": str(tmp_path), "imports": []}
-    wishes = {"scheduler": "ASHA", "scheduler_config": "{grace_period: 6}", "num_samples": 3}
+    wishes = {"scheduler": "ASHA", "scheduler_config": "{grace_period: 6}", "num_samples": 2}
+    wishes["resources_per_trial"] = (
+        "{cpu: 2}"  # as many as there are: the second has not begun when the search is stopped
+    )
     found = search_spec.read(None, flags, wishes)
     record, request = Record.new(found.data), Request()
 
@@ -77,7 +80,7 @@ def test_search_that_was_stopped_goes_on_where_it_was(search_ray, tmp_path):
     outcome = run_search.run(stopped, Request(), "drl train")
     assert (outcome.state, outcome.exit_code) == ("finished", 0)
     folders = [Path(trial["run_folder"]) for trial in stopped.trials.values()]
-    assert [rows(folder) for folder in folders] == [[1, 2, 3, 4, 5, 6]] * 3
+    assert [rows(folder) for folder in folders] == [[1, 2, 3, 4, 5, 6]] * 2
     # What had rows when the search was stopped went on in its folder.
     assert {trial["run_folder"] for trial in begun if trial.get("result")} <= {str(folder) for folder in folders}
 
@@ -85,7 +88,7 @@ def test_search_that_was_stopped_goes_on_where_it_was(search_ray, tmp_path):
 def test_trial_whose_process_is_killed_goes_on_from_its_checkpoint_and_costs_no_other(search_ray, tmp_path):
     flags = {
         **FLAGS,
-        "stop": ["training_iteration=40"],
+        "stop": ["training_iteration=8"],
         "local_dir": str(tmp_path),
         "imports": [],
         "checkpoint_freq": 1,
@@ -109,7 +112,7 @@ def test_trial_whose_process_is_killed_goes_on_from_its_checkpoint_and_costs_no_
         ("finished", 1),
         ("finished", None),
     ]
-    assert rows(Path(record.trials[0]["run_folder"])) == list(range(1, 41))
+    assert rows(Path(record.trials[0]["run_folder"])) == list(range(1, 9))
     assert len(list((tmp_path / "default").glob(f"ARS_*_{found.data['id']}_00000_*"))) == 1
 
 
