@@ -14,6 +14,7 @@ from drl_cli.envs.env_spec import EnvSpec, agents_of
 from drl_cli.envs.multi_agent.multi_agent_env import AgentsStep, MultiAgentEnv
 from drl_cli.envs.remote_env import RemoteProcess
 from drl_cli.envs.remote_env_process import pack_by_agent, unpack_by_agent
+from drl_cli.errors import EnvError
 
 if TYPE_CHECKING:
     from drl_cli.envs.env_spec import EnvSetup
@@ -58,8 +59,8 @@ class RemoteAgents(MultiAgentEnv):
         return AgentsStep(obs, facts["rewards"], *ends, facts["is_over"], {})
 
     def render(self) -> Any:
-        """Raise NotImplementedError: ``remote_env.misfits`` refuses films of such environments."""
-        raise NotImplementedError("an environment in a process of its own is not rendered")
+        """Raise EnvError: ``remote_env.misfits`` refuses films of such environments."""
+        raise EnvError("an environment in a process of its own is not rendered")
 
     def close(self) -> None:
         """End the environment and its process."""
