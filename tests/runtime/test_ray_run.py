@@ -89,12 +89,12 @@ def beside(first):
 def apart(first):
     """A run whose learner, replay and one worker are actors.
 
-    It has a custom model that only TensorFlow can compute, evaluations, and callbacks.
+    It has a custom model, evaluations, and callbacks.
     """
     trainers = []
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(plugins.MODELS, "_things", {})
-        register_model("mine", model_of_no_module())
+        register_model("mine", model_of_no_module(forward=lambda self, w, x: np.tanh(x @ w["kernel"])))
         own = plugins.registered() | {"class of callbacks": {"noting": Noting}}
         keys = {"num_workers": 1, "learner_actor": True, "num_replay_shards": 1, "horizon": 50, "callbacks": "noting"}
         keys |= {"evaluation_interval": 1, "evaluation_num_episodes": 2, "evaluation_config": {"horizon": 20}}
@@ -473,9 +473,9 @@ def assert_model_travelled(trainer, workers):
 
 
 @pytest.mark.slow
-def test_a_custom_model_in_numpy_travels_to_the_workers(beside, monkeypatch):
+def test_a_custom_model_that_only_tensorflow_computes_travels_to_the_workers(beside, monkeypatch):
     monkeypatch.setattr(plugins.MODELS, "_things", {})
-    register_model("mine", model_of_no_module(forward=lambda self, w, x: np.tanh(x @ w["kernel"])))
+    register_model("mine", model_of_no_module())
     env = env_facts("Pendulum-v1") | {"plugins": plugins.registered()}
     trainer = beside(env=env, model={"custom_model": "mine"}, evaluation_interval=1)
     assert_model_travelled(trainer, {(0, 0), (1, 0)})
