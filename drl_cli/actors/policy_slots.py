@@ -130,7 +130,7 @@ class PolicySlots:
     def observed(self, stream: int, frame: np.ndarray) -> None:
         """Close the open step of ``stream``, whose agent acts again on ``frame`` [*obs_shape]."""
         self._note_reward(stream)
-        self.fragment.closed(np.array([stream]))
+        self.fragment.closed(stream)
         self.frames.push(stream, self.frames.seen(frame))
 
     def rewarded(self, stream: int, reward: float) -> None:

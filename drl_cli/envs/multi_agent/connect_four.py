@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from drl_cli.envs.multi_agent.multi_agent_env import AgentsStep
-from drl_cli.envs.multi_agent.small_games import BoardGame
+from drl_cli.envs.multi_agent.small_games import NO_AGENTS, BoardGame
 
 ROWS, COLUMNS = 6, 7
 _SQUARES = ROWS * COLUMNS
@@ -65,24 +65,28 @@ class ConnectFour(BoardGame):
 
     def reset(self, seed: int | None = None) -> AgentsStep:
         """Begin a game. Nothing is random but ``random_moves``."""
-        step = self._emptied()
-        if not self._random_moves:
-            return step
-        rng = np.random.default_rng(seed)
-        count = int(rng.integers(self._random_moves + 1))
-        while count:
-            (agent,) = step.acting()
-            step, count = self.step({agent: rng.choice(np.flatnonzero(step.obs[agent][:COLUMNS]))}), count - 1
-            if step.is_over:
-                step, count = self._emptied(), int(rng.integers(self._random_moves + 1))
-        return step
+        self._empty()
+        if self._random_moves:
+            rng = np.random.default_rng(seed)
+            while not self._opened(rng):
+                self._empty()
+        return AgentsStep({self.agents[self._turn]: self._obs(self._turn)}, {}, NO_AGENTS, NO_AGENTS, False, {})
 
-    def _emptied(self) -> AgentsStep:
-        """Return the first step of a game from an empty board."""
+    def _empty(self) -> None:
+        self._board[:], self._turn = 0, 0
         self._stones, self._free = [0, 0], [ROWS] * COLUMNS
         self._seen[:] = 0.0
         self._seen[:, :COLUMNS] = 1.0
-        return super().reset()
+
+    def _opened(self, rng: np.random.Generator) -> bool:
+        """Make the random moves on an empty board; returns whether the game goes on after them."""
+        for _ in range(int(rng.integers(self._random_moves + 1))):
+            free = [column for column, squares in enumerate(self._free) if squares]
+            _, wins = self._place(free[rng.integers(len(free))], 1 - 2 * self._turn)
+            if wins:
+                return False
+            self._turn = 1 - self._turn
+        return True
 
     def _place(self, action: int, stone: int) -> tuple[bool, bool]:
         row, player = self._free[action] - 1, (1 - stone) // 2
