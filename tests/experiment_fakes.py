@@ -9,6 +9,12 @@ from drl_cli import checkpoints
 from drl_cli.process import StopCondition
 from drl_cli.runs import retention
 
+SPACES = {
+    "obs": {"shape": [3], "dtype": "float32"},
+    "action": {"kind": "Box", "shape": [1], "dtype": "float32"},
+}
+FACTS = {"algorithm": "SAC", "env": "Pendulum-v1", "spaces": SPACES, "policies": {}}
+
 
 class Config:
     """Answers like the pydantic model."""
@@ -21,6 +27,7 @@ class Config:
             "horizon": None,
             "clip_rewards": None,
             "reward_scaling": False,
+            "observation_filter": "NoFilter",
             "evaluation_interval": 1,
             "evaluation_hold": 0,
             "evaluation_confirm_episodes": 0,
@@ -66,7 +73,7 @@ class Spec:
     seed: int = 7
     imports: list = dataclasses.field(default_factory=list)
     command: list = dataclasses.field(default_factory=lambda: ["drl", "train"])
-    env_facts: dict = dataclasses.field(default_factory=lambda: {"id": "Pendulum-v1"})
+    env_facts: dict = dataclasses.field(default_factory=lambda: {"id": "Pendulum-v1", "spaces": SPACES})
     trial: str = "0"
     origins: dict = dataclasses.field(default_factory=lambda: {"run": "--run", "config.gamma": "-s"})
     loggers: tuple = ()
@@ -161,7 +168,8 @@ class Trainer:
             checkpoints.write_json(writer.folder / "state.json", {"iteration": number})
             if replay:
                 checkpoints.write_arrays(writer.folder / "replay-0.safetensors", {"obs": np.zeros(10, np.float32)})
-            return writer.commit({"counters": {"training_iteration": number}})
+            counters = {"training_iteration": number, "timesteps_total": 1000 * number}
+            return writer.commit(FACTS | {"counters": counters})
 
     def close(self):
         self.calls.append("close")

@@ -80,7 +80,7 @@ def plan(
     if reads_only(config):
         findings.append(Finding("time", NOTE, "is not estimated for offline data"))
     if probe and not reads_only(config) and all(one.state != FAIL for one in findings):
-        progress("measuring its speed for a few seconds")
+        progress(f"measuring its speed: a few seconds, up to {run_time.PROBE_LIMIT_S:.0f} where compiling takes long")
         measured, problem = run_time.probed(spec)
         document["probe"] = measured
         if problem:

@@ -44,7 +44,7 @@ def probed(spec: ExperimentSpec) -> tuple[dict[str, Any] | None, Finding | None]
         if problem == SILENT:
             text = f"is unknown: a probe of {PROBE_LIMIT_S:.0f} s did not complete its first update"
             return None, Finding("time", WARN, text)
-        return None, Finding("probe", FAIL, f"a probe of a few seconds failed: {asked.end()}")
+        return None, Finding("probe", FAIL, f"the probe of its speed failed: {asked.end()}")
 
 
 def expected(

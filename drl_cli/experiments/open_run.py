@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from drl_cli import checkpoints, events
+from drl_cli.algorithms import table
 from drl_cli.config.env_names import displayed
 from drl_cli.config.plain_data import plain
 from drl_cli.config.sections.replay import BufferKeys
@@ -20,6 +21,7 @@ from drl_cli.experiments import next_steps, resume, run_records
 from drl_cli.experiments.spec import ExperimentSpec
 from drl_cli.runs import loggers, retention, run_folder
 from drl_cli.runs.stop_rules import StopRules
+from drl_cli.runtime import run_restore
 
 RECORD = "provenance.json"
 """The file of a run's folder that says where each value was given: {"from": {dotted key: place}}."""
@@ -52,6 +54,8 @@ def open_run(spec: ExperimentSpec) -> Opening:
         return _resume(spec, spec.resume)
     # Read before the folder is made, so that a bad checkpoint leaves no empty run behind.
     found = checkpoints.load(retention.find(spec.restore), optional=True) if spec.restore else None
+    if found:
+        run_restore.check_fits(table.find(spec.run), spec.config, spec.env_facts, found)
     opening = Opening(
         run_folder.create(spec.local_dir, spec.name, spec.run, displayed(spec.env, spec.config.env_config), spec.trial),
         found,

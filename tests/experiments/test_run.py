@@ -5,7 +5,7 @@ import json
 import shlex
 
 import pytest
-from experiment_fakes import Config, Spec, StopRequest, left, trainer
+from experiment_fakes import SPACES, Config, Spec, StopRequest, left, trainer
 
 from drl_cli import checkpoints, plugins
 from drl_cli.algorithms.sac import SACConfig
@@ -556,6 +556,14 @@ def test_restore_of_a_damaged_checkpoint_leaves_no_run_behind(tmp_path):
     (first.final / "weights.safetensors").write_bytes(b"")
     with pytest.raises(CheckpointError, match="weights.safetensors"):
         drive(Spec(tmp_path, restore=first.final))
+    assert list((tmp_path / "default").iterdir()) == [first.run_folder]
+
+
+def test_restore_from_another_environment_leaves_no_run_behind(tmp_path):
+    first = drive(Spec(tmp_path))
+    other = Spec(tmp_path, restore=first.final, env_facts={"id": "Reacher-v5", "spaces": SPACES})
+    with pytest.raises(CheckpointError, match="its environment is 'Pendulum-v1', this run's is 'Reacher-v5'"):
+        drive(other)
     assert list((tmp_path / "default").iterdir()) == [first.run_folder]
 
 
