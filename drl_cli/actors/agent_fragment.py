@@ -96,8 +96,8 @@ class AgentFragment:
         """Return the reward of the open step of a stream so far."""
         return float(self._columns["reward"][self.length[stream], stream])
 
-    def closed(self, streams: np.ndarray) -> None:
-        """Close the open steps of ``streams`` (int [n]), whose agents have been observed again."""
+    def closed(self, streams: np.ndarray | int) -> None:
+        """Close the open steps of ``streams`` (int [n], or one), whose agents have been observed again."""
         self.length[streams] += self.is_open[streams]
         self.is_open[streams] = False
 

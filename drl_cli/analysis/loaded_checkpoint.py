@@ -128,7 +128,8 @@ def open_subject(
     """Find, verify and load the checkpoint that ``path`` means.
 
     path: a checkpoint folder, a file in it, or a run folder (its best; ``latest``: its newest). env: an id typed by the
-    user, may name a module. overrides: {"env_config": {…}, "horizon": n} laid over what the checkpoint stored.
+    user, may name a module. overrides: {"env_config": {…}, "horizon": n} laid over what the checkpoint stored, and over the
+    run's ``evaluation_config``.
     command: shown where the user has to type something else. Raises CheckpointError, ConfigError, EnvError.
     """
     found, facts, policies = open_policies(path, latest)
@@ -138,7 +139,10 @@ def open_subject(
         allow = shlex.join([*command.split(), str(path), "--env", asked])
         raise EnvError(f"{found}: its environment {asked} would import a module. If you trust it, run: {allow}")
     name = make.resolve(asked, trusted=env is not None)
-    env_config = laid_over(name.id, facts.get("env_config") or {}, overrides.get("env_config", {}))
+    evaluated = _evaluation(facts)
+    env_config = dict(facts.get("env_config") or {})
+    for over in (evaluated.get("env_config") or {}, overrides.get("env_config", {})):
+        env_config = laid_over(name.id, env_config, over)
     plan = preprocessing.for_scoring(_plan(found, facts))
     for policy in policies.values():
         if policy.spec.frames != preprocessing.frames_of(plan):
@@ -158,12 +162,19 @@ def open_subject(
         agents=agents,
         env=name.id,
         env_config=env_config,
-        horizon=overrides.get("horizon", facts.get("horizon")),
+        horizon=overrides.get("horizon", evaluated.get("horizon") or facts.get("horizon")),
         max_steps=_max_steps(facts),
         preprocessing=plan,
         notice="\n".join([*([name.notice] if name.notice else []), *notices]) or None,
         **shown,
     )
+
+
+def _evaluation(facts: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Return the ``evaluation_config`` of the run: what it was scored in is what plays, as in RLlib's rollout command."""
+    config = facts.get("config")
+    found = config.get("evaluation_config") if isinstance(config, dict) else None
+    return found if isinstance(found, dict) else {}
 
 
 def _max_steps(facts: Mapping[str, Any]) -> int | None:

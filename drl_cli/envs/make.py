@@ -203,8 +203,9 @@ def make(
 def describe(env: gymnasium.Env) -> EnvSpec:
     """Return the spaces of an environment as plain data: ``{"obs": {...}, "action": {...}}``, see ``spaces``.
 
-    Where it was flattened from a Dict with an action mask, ``"mask": [start, n]`` says where that is; of a team seen as one
-    agent ``"team"`` says where what is. Raises EnvError for a mask that does not fit the actions.
+    Where it was flattened from a Dict with an action mask, ``"mask": [start, n]`` says where that is; with a board,
+    ``"board": [start, height, width, planes]``; of a team seen as one agent ``"team"`` says where what is. Raises EnvError for
+    a mask that does not fit the actions.
     """
     try:
         spaces = preprocessors.described(env)

@@ -21,7 +21,7 @@ import gymnasium
 import numpy as np
 from gymnasium import wrappers
 
-from drl_cli.envs.spaces import describe_obs, describe_space, find_mask, is_image
+from drl_cli.envs.spaces import describe_obs, describe_space, find_board, find_mask, is_image
 from drl_cli.errors import CheckpointError, EnvError
 
 if TYPE_CHECKING:
@@ -142,6 +142,9 @@ def described(env: gymnasium.Env) -> EnvSpec:
         mask = find_mask(env.env.observation_space, env.action_space, gymnasium.spaces.flatdim)
         if mask:
             spaces["mask"] = mask
+        board = find_board(env.env.observation_space, gymnasium.spaces.flatdim)
+        if board:
+            spaces["board"] = board
     return spaces
 
 

@@ -105,6 +105,19 @@ def find_mask(obs_space: Any, action_space: Any, size_of: Callable[[Any], int]) 
     return None
 
 
+def find_board(obs_space: Any, size_of: Callable[[Any], int]) -> list[int] | None:
+    """Return [start, height, width, planes]: where a flattened Dict ``obs_space`` holds its only Box of three axes, or None.
+
+    None too where that one is an image of bytes. ``size_of``: see ``find_mask``.
+    """
+    parts, start, found = getattr(obs_space, "spaces", {}), 0, []
+    for part in parts.values() if isinstance(parts, dict) else ():
+        if type(part).__name__ == "Box" and len(part.shape) == 3 and part.dtype != np.uint8:
+            found.append([start, *map(int, part.shape)])
+        start += size_of(part)
+    return found[0] if len(found) == 1 else None
+
+
 def is_image(shape: Sequence[int]) -> bool:
     """Whether a Box of this ``shape`` is an image: [H, W] or [H, W, C] with at least 8 pixels each way."""
     return len(shape) in (2, 3) and min(shape[:2]) >= IMAGE_SIDE

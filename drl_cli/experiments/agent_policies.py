@@ -116,8 +116,8 @@ def described(
 
 def kind_of_spaces(spaces: EnvSpec) -> tuple[Any, ...]:
     """Return what two agents have in common that one policy can act for."""
-    obs, mask = spaces["obs"], spaces.get("mask")
-    return obs["kind"], tuple(obs["shape"]), obs["dtype"], mask and tuple(mask), repr(sorted(spaces["action"].items()))
+    obs, parts = spaces["obs"], [tuple(spaces.get("mask", ())), tuple(spaces.get("board", ()))]
+    return obs["kind"], tuple(obs["shape"]), obs["dtype"], *parts, repr(sorted(spaces["action"].items()))
 
 
 def listed(names: Iterable[str]) -> str:

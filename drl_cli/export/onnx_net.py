@@ -106,6 +106,11 @@ class OnnxNet:
         if not self._net.image:
             return self._nodes("Concat", *inputs, axis=-1) if len(inputs) > 1 else inputs[0]
         image, *others = inputs
+        if self._net.beside:
+            begin, end = self._net.image_at, self._net.image_at + int(np.prod(self._net.image))
+            sides = [(0, begin), (end, self._net.inputs[0][1])]
+            others = [*(self._nodes.columns(image, *side) for side in sides if side[0] < side[1]), *others]
+            image = self._nodes.columns(image, begin, end)
         x = self._nodes.reshaped(image, [-1, *self._net.image])
         if self._net.convs:
             x = self._nodes("Transpose", x, perm=[0, 3, 1, 2])  # [N, C, H, W]

@@ -8,6 +8,7 @@ them.
 from __future__ import annotations
 
 import functools
+import math
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, TypeAlias
 
@@ -174,6 +175,10 @@ class Forward:
         if not self._net.image:
             return x if isinstance(x, np.ndarray) else np.concatenate(x, axis=-1)
         image, *others = [x] if isinstance(x, np.ndarray) else x
+        if self._net.beside:
+            begin, end = self._net.image_at, self._net.image_at + math.prod(self._net.image)
+            others = [image[:, :begin], image[:, end:], *others]
+            image = image[:, begin:end]
         y = scaled(image.reshape(len(image), *self._net.image), self._net.zero_mean)
         for index, conv in enumerate(self._net.convs):
             y = self._convolved(y, index, conv)
@@ -244,6 +249,29 @@ class Forward:
     def _row(self, values: np.ndarray) -> np.ndarray:
         """Values per unit [(C,) U], to be added to rows [(C,) N, U]."""
         return values[:, None] if self._net.copies > 1 else values
+
+
+class BlockForward:
+    """A net that computes only the rows that are needed, in blocks of constant size; the heads of all others are 0.
+
+    The rounding of a matrix product depends on its number of rows. That being constant, what comes out for one row does not
+    depend on how many others are needed.
+    """
+
+    def __init__(self, net: Acting, rows: np.ndarray, block: int) -> None:
+        """``rows``: int [n], at least one; ``block``: rows of a block."""
+        self._net, self._rows, self._block = net, rows, block
+
+    def __call__(self, x: np.ndarray, rng: np.random.Generator | None = None) -> Heads:
+        """Map inputs, float32 [N, input_size], to {head: float32 [N, size]}; see ``Forward``."""
+        rows, block = self._rows, self._block
+        whole = np.resize(rows, -(-len(rows) // block) * block)  # filled up with the first ones again
+        parts = [self._net(x[whole[at : at + block]], rng) for at in range(0, len(whole), block)]
+        heads = {}
+        for head, first in parts[0].items():
+            heads[head] = np.zeros((len(x), *first.shape[1:]), first.dtype)
+            heads[head][rows] = np.concatenate([part[head] for part in parts])[: len(rows)]
+        return heads
 
 
 def noise_of(rng: np.random.Generator, shape: tuple[int, ...]) -> np.ndarray:

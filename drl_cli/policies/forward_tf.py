@@ -6,6 +6,7 @@ variables have a leading axis and one batched matmul runs every copy.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, TypeAlias
 
@@ -175,12 +176,16 @@ class TFNet:
             return [net.own.graph(tf, self._own_weights(copy), x) for copy in range(net.copies)]
         if not net.image:
             return [obs]
+        rows, beside = obs.shape[0] if obs.shape[0] is not None else tf.shape(obs)[0], []
+        if net.beside:
+            begin, end = net.image_at, net.image_at + math.prod(net.image)
+            beside = [obs[:, :begin], obs[:, end:]]  # [B, …] each
+            obs = tf.reshape(obs[:, begin:end], [rows, *net.image])  # [B, H, W, I]
         x = scaled(obs, net.zero_mean)  # [B, H, W, I]
         each = [x] * net.copies
         for index, conv in enumerate(net.convs):
             each = [self._convolved(x, f"{net.name}/conv_{index}", conv, copy) for copy, x in enumerate(each)]
-        rows = obs.shape[0] if obs.shape[0] is not None else tf.shape(obs)[0]
-        return [tf.reshape(x, [rows, -1]) for x in each]
+        return [tf.concat([tf.reshape(x, [rows, -1]), *beside], axis=-1) for x in each]
 
     def _own_weights(self, copy: int) -> dict[str, Tensor]:
         """The custom model's weights of one copy, {name: tensor}."""

@@ -21,7 +21,7 @@ from drl_cli.policies.policy_spec import ActionSpec, Conv, Dense, DiscreteSpec, 
 
 if TYPE_CHECKING:
     from drl_cli.config.sections.common import CommonKeys
-    from drl_cli.config.sections.model import FullyConnected
+    from drl_cli.config.sections.model import FullyConnected, Vision
     from drl_cli.envs.env_spec import EnvSpec, SpaceSpec
     from drl_cli.policies.action_specs import Actions
     from drl_cli.policies.nets import NetSpec, Weights
@@ -65,16 +65,24 @@ def observation(config: CommonKeys, spaces: EnvSpec) -> tuple[dict[str, Any], di
         net["custom"] = custom_models.reference(config.model)
         custom_models.made(net["custom"], stacked)
     elif is_image:
-        activation = config.model.conv_activation
-        filters = conv_filters(config.model, *shape[:2])
-        convs = tuple(Conv(count, kernel, stride, activation, padding) for count, kernel, stride, padding in filters)
-        net["convs"] = convs
+        net["convs"] = convolutions(config.model, *shape[:2])
+    elif "board" in spaces and config.model.conv_filters:
+        net["image_at"], *board = spaces["board"]
+        net |= {"image": tuple(board), "convs": convolutions(config.model, *board[:2])}
     return policy, net
+
+
+def convolutions(model: Vision, height: int, width: int) -> tuple[Conv, ...]:
+    """Return the convolutions of ``model`` for images of ``height`` and ``width``, in pixels. Raises as ``conv_filters``."""
+    filters = conv_filters(model, height, width)
+    return tuple(
+        Conv(count, kernel, stride, model.conv_activation, padding) for count, kernel, stride, padding in filters
+    )
 
 
 def sight(acting: NetSpec) -> dict[str, Any]:
     """Return the keywords of a NetSpec that sees observations as ``acting`` (NetSpec) does, with weights of its own."""
-    return {name: getattr(acting, name) for name in ("image", "convs", "zero_mean", "custom")}
+    return {name: getattr(acting, name) for name in ("image", "image_at", "convs", "zero_mean", "custom")}
 
 
 def action(config: CommonKeys, spaces: EnvSpec) -> Actions:

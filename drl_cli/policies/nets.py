@@ -85,9 +85,10 @@ class NetSpec:
 
     With ``image`` (height, width, channels) the first input is an image of that shape. It is scaled (uint8 to [-1, 1) with
     ``zero_mean``, else to [0, 1]; floats are taken as they are), run through ``convs`` and flattened before the other
-    inputs join it. ``head_layers`` come before every head's linear output, for each head its own; ``noisy_heads`` makes
-    these outputs noisy. ``batch_norm`` normalises the input of every dense layer and head. With ``sde`` the head
-    "log_std" has no affine output: it is ½·log(φ²·exp(2K) + 1e-6) for the last features φ, and φ is a head too.
+    inputs join it. Where the first input is a vector that holds the image, ``image_at`` is its first column there, and all
+    other columns join after the convolutions. ``head_layers`` come before every head's linear output, for each head its own;
+    ``noisy_heads`` makes these outputs noisy. ``batch_norm`` normalises the input of every dense layer and head. With ``sde``
+    the head "log_std" has no affine output: it is ½·log(φ²·exp(2K) + 1e-6) for the last features φ, and φ is a head too.
 
     ``lstm`` puts so many recurrent cells between ``layers`` and heads, 0 none; its gates are columns of one kernel in the
     order input, forget, output, candidate. Such a net has one copy and neither ``batch_norm`` nor ``sde``.
@@ -114,6 +115,7 @@ class NetSpec:
     lstm: int = 0
     free_heads: tuple[str, ...] = ()
     custom: tuple[str, ...] = ()
+    image_at: int = 0
 
     @property
     def own(self) -> custom_models.Model:
@@ -130,6 +132,11 @@ class NetSpec:
         """Number of input columns, an image's pixels counted."""
         return sum(size for _, size in self.inputs)
 
+    @property
+    def beside(self) -> int:
+        """Columns of the first input that are beside its image."""
+        return self.inputs[0][1] - math.prod(self.image) if self.image else 0
+
     def image_shapes(self) -> list[tuple[int, ...]]:
         """Return the shapes (height, width, channels) in front of each convolution and after the last one."""
         shapes = [tuple(self.image)]
@@ -140,7 +147,7 @@ class NetSpec:
 
     def dense_inputs(self) -> int:
         """Number of columns that enter the first dense layer."""
-        others = sum(size for _, size in self.inputs[1:])
+        others = sum(size for _, size in self.inputs[1:]) + self.beside
         if self.custom:
             return self.own.features + others
         return math.prod(self.image_shapes()[-1]) + others if self.image else self.input_size

@@ -23,7 +23,7 @@ from drl_cli.extras import load
 from drl_cli.policies import distributions, policy_from_manifest, team_forward
 from drl_cli.policies.action_specs import ActionSpec, MultiBinarySpec
 from drl_cli.policies.filters import Filter
-from drl_cli.policies.forward import Forward
+from drl_cli.policies.forward import BlockForward, Forward
 from drl_cli.policies.policy_from_manifest import DEFAULT_POLICY as DEFAULT_POLICY
 
 if TYPE_CHECKING:
@@ -181,6 +181,18 @@ class NumpyPolicy:
         other = copy.copy(self)
         other._forward = net
         return other
+
+    @property
+    def has_blocks(self) -> bool:
+        """Whether ``for_rows`` fits: what acts is a function of each observation, without memory or noise."""
+        return self.is_discrete and not self.spec.state and not self.spec.is_noisy
+
+    def for_rows(self, rows: np.ndarray, block: int) -> NumpyPolicy:
+        """Return a policy that is this one in ``rows`` (int [n]) of the observations, and computes nothing for the others.
+
+        ``block``: how many rows it computes together.
+        """
+        return self.with_net(BlockForward(self._forward, rows, block)) if self.has_weights else self
 
     def net_of(self, weights: Weights) -> Acting:
         """Return the acting net with other ``weights`` ({name: float32 array} of its names), for ``with_net``."""

@@ -163,6 +163,7 @@ def _net(data: Any) -> NetSpec:
         heads=heads,
         copies=_sizes([data["copies"]])[0],
         image=_sizes(data["image"]),
+        image_at=_sizes([data["image_at"]], MAX_PIXELS, least=0)[0],
         convs=tuple(_conv(conv) for conv in data["convs"]),
         head_layers=tuple(_dense(layer) for layer in data["head_layers"]),
         lstm=_sizes([data["lstm"]], least=0)[0],

@@ -219,7 +219,9 @@ class PolicySpec:
         """Whether the acting net takes such observations."""
         net = self.nets[0]
         size = (self.team.obs if self.team else math.prod(self.stacked_shape)) + self.previous_size
-        if net.input_size != size or (net.image and net.image != self.stacked_shape):
+        end = net.image_at + math.prod(net.image)
+        holds = net.image == self.stacked_shape or (len(self.stacked_shape) == 1 and net.image_at >= 0 and end <= size)
+        if net.input_size != size or (net.image and not holds):
             return f"a net of {net.input_size} inputs for observations of shape {self.stacked_shape}"
         if self.obs_dtype not in OBS_DTYPES or (self.obs_dtype == "uint8" and not net.image):
             return f"observations of {self.obs_dtype[:60]} for a net of {net.image or 'numbers'}"
@@ -250,14 +252,15 @@ class PolicySpec:
             return f"judging heads {str(judges)[:100]} beside the acting net's {str(self.nets[0].heads)[:100]}"
         acting = self.nets[0]
         seen = (("state", self.team.state[1]), *acting.inputs) if self.team else acting.inputs
-        if any((net.inputs, net.image, net.copies) != (seen, acting.image, acting.copies) for net in self.nets[1:]):
+        look = (seen, acting.image, acting.image_at, acting.copies)
+        if any((net.inputs, net.image, net.image_at, net.copies) != look for net in self.nets[1:]):
             return "a net for values that looks at something else than the one that acts"
         return None
 
     def _sight_misfit(self) -> str | None:
         """Whether mask and filter fit the observations."""
         vector = len(self.obs_shape) == 1
-        if self.filter and (self.nets[0].image or self.frames > 1):
+        if self.filter and ((self.nets[0].image and not vector) or self.frames > 1):
             return "a filter of observations that are images"
         if not self.mask:
             return None

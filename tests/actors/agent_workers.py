@@ -32,6 +32,7 @@ def policies_setup(kind, policies, own, **keys):
 def agents_worker(monkeypatch, kind="ppo", policies=SHARED, breaks=0.0, always=False, identity=None, own=None, **keys):
     """Return (a MultiAgentWorker in environments of AtRandom, these environments)."""
     made, function = [], keys.pop("mapping_fn", None)
+    is_turn_based = keys.pop("is_turn_based", False)
 
     def open_setup(env, render_mode=None):
         made.append(AtRandom(breaks, always))
@@ -47,6 +48,7 @@ def agents_worker(monkeypatch, kind="ppo", policies=SHARED, breaks=0.0, always=F
             "policies": {name: {"agents": agents} for name, agents in policies.items()},
             "mapping": None if function else {agent: name for name, agents in policies.items() for agent in agents},
             "mapping_fn": function,
+            "is_turn_based": is_turn_based,
         },
     }
     server = InlineCluster().spawn("server", "drl_cli.actors.parameter_server:ParameterServer", (), "here")

@@ -8,6 +8,7 @@ from agents_at_random import AGENTS, AtRandom
 from drl_cli.envs.multi_agent.agent_functions import register_policy_mapping
 from drl_cli.experience.ring_buffer import Ring
 from drl_cli.experience.trajectories import join
+from drl_cli.policies.forward import Forward
 
 
 @pytest.mark.parametrize("policies", [SHARED, APART], ids=["shared", "apart"])
@@ -165,6 +166,19 @@ def test_all_rows_act_together_whoever_has_the_turn(monkeypatch):
     monkeypatch.setattr(slots.policy, "act", lambda obs, *rest: (seen.append(len(obs)), act(obs, *rest))[1])
     worker.collect()
     assert set(seen) == {6}  # two environments of three agents
+
+
+def test_in_turns_the_net_sees_only_who_acts_in_blocks_of_one_size(monkeypatch):
+    worker, _ = agents_worker(monkeypatch, "ppo", SHARED, is_turn_based=True)
+    seen, heads = [], Forward.heads
+    monkeypatch.setattr(Forward, "heads", lambda net, x, *rest: (seen.append(len(x)), heads(net, x, *rest))[1])
+    worker.collect()
+    assert set(seen) == {2}  # as many as environments
+    policy, obs = worker._slots["default_policy"].policy, np.arange(6, dtype=np.float32)[:, None]
+    chosen, alone = policy.for_rows(np.array([4, 1, 3]), 2).heads(obs), policy.for_rows(np.array([3]), 2).heads(obs)
+    assert set(chosen) == {"logits"}
+    assert not chosen["logits"][[0, 2, 5]].any()
+    assert chosen["logits"][3].tolist() == alone["logits"][3].tolist()
 
 
 def test_complete_episodes_end_with_their_environments_and_every_step_is_learnt_from_once(monkeypatch):

@@ -1,11 +1,14 @@
 """The nets of actor-critics: what is shared, what is free, and first weights that are orthogonal."""
 
+import dataclasses
+
 import numpy as np
 import pytest
 from scored_policies import ACTIONS, MASK, OBS, config, made
 
 from drl_cli.algorithms import actor_critic_nets
 from drl_cli.policies.nets import orthogonal
+from drl_cli.policies.policy_from_manifest import policy_spec
 
 HEADS = {
     "gaussian": (("mean", 2), ("log_std", 2)),
@@ -80,3 +83,17 @@ def test_images_pass_through_convolutions():
     spec = actor_critic_nets.policy_spec(asked, spaces | {"action": {"kind": "Discrete", "n": OBS, "start": 0}})
     assert spec.misfit() is None and [net.image for net in spec.nets] == [(16, 16, 2)] * 2
     assert all(net.convs for net in spec.nets)
+
+
+def test_boards_pass_through_convolutions_where_they_are_asked_for():
+    spaces = {"obs": {"kind": "Box", "shape": [91], "dtype": "float32"}, "mask": [0, 7], "board": [7, 6, 7, 2]}
+    spaces |= {"action": {"kind": "Discrete", "n": 7, "start": 0}}
+    spec = actor_critic_nets.policy_spec(config(conv_filters=((8, 4, 1),), conv_activation="relu"), spaces)
+    assert spec.misfit() is None
+    assert spec.weight_shapes()["policy/conv_0/kernel"] == (4, 4, 2, 8)
+    assert spec.weight_shapes()["value/dense_0/kernel"][0] == 3 * 4 * 8 + 7
+    assert policy_spec(spec.to_dict()) == spec
+    further = dataclasses.replace(spec, nets=tuple(dataclasses.replace(net, image_at=8) for net in spec.nets))
+    assert "observations of shape (91,)" in str(further.misfit())
+    plain = actor_critic_nets.policy_spec(config(conv_filters=None), spaces)
+    assert not plain.nets[0].image

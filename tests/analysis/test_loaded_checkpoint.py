@@ -27,6 +27,14 @@ def test_overrides_are_laid_over_what_was_stored(tmp_path, write_checkpoint):
     assert (changed.env_config, changed.horizon) == ({"g": 5.0}, None)
 
 
+def test_a_policy_is_scored_in_the_environment_of_its_runs_evaluations(tmp_path, write_checkpoint):
+    own = {"evaluation_config": {"env_config": {"g": 7.0}, "horizon": 20, "explore": False}}
+    subject = open_subject(write_checkpoint(tmp_path, 1, env_config={"g": 9.0}, horizon=50, config=own))
+    assert (subject.env_config, subject.horizon) == ({"g": 7.0}, 20)
+    typed = open_subject(subject.path, overrides={"env_config": {"g": 5.0}, "horizon": 30})
+    assert (typed.env_config, typed.horizon) == ({"g": 5.0}, 30)
+
+
 def test_unknown_override_names_the_nearest(pendulum_run):
     with pytest.raises(
         ConfigError, match=r"--config: 'horizn' cannot be set here. Did you mean 'horizon'\? Keys: env_config, horizon."

@@ -50,6 +50,23 @@ PLAIN = {
         noisy_heads=True,
     ),
     "quantile with a mask": _q((("q", 15),), ValueSpec("quantile", 5), mask=(2, 3)),
+    "board beside its mask": PolicySpec(
+        (
+            _net(
+                (("q", 3),),
+                29,
+                layers=(Dense(7),),
+                image=(4, 3, 2),
+                image_at=3,
+                convs=(Conv(4, 3, 1, "relu", "valid"),),
+            ),
+        ),
+        "q",
+        (29,),
+        DiscreteSpec(3),
+        value=ValueSpec(),
+        mask=(0, 3),
+    ),
     "image of bytes": _image("uint8"),
     "image of bytes from 0 to 1, three frames": _image("uint8", 3, zero_mean=False),
     "image of floats": _image("float32"),

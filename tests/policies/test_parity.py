@@ -134,6 +134,23 @@ def test_forward_and_graph_agree_on_images(kind, zero_mean, copies):
         np.testing.assert_allclose(found[head], expected[head], atol=2e-5, rtol=2e-5)
 
 
+@pytest.mark.parametrize("copies", [1, 2])
+def test_a_board_within_a_vector_is_an_image_with_the_other_numbers_beside_it(copies):
+    convs, rng = (Conv(4, 3, 1, "tanh", "valid"),), np.random.default_rng(5)
+    board, beside = rng.normal(size=(6, 5, 4, 2)).astype("f4"), rng.normal(size=(6, 3)).astype("f4")
+    rows = np.concatenate([beside[:, :2], board.reshape(6, 40), beside[:, 2:]], axis=1)
+    within = NetSpec("net", (("obs", 43),), (Dense(7),), HEADS["two"], copies, (5, 4, 2), convs, image_at=2)
+    apart = NetSpec("net", (("board", 40), ("rest", 3)), (Dense(7),), HEADS["two"], copies, (5, 4, 2), convs)
+    weights = _weights(within)
+    assert within.weight_shapes() == apart.weight_shapes()
+    expected, found = Forward(apart, weights)([board, beside]), Forward(within, weights)(rows)
+    with tf.Graph().as_default(), tf.Session() as session:
+        in_graph = session.run(TFNet(within, {name: tf.constant(value) for name, value in weights.items()})(rows))
+    for head in ("mean", "log_std"):
+        np.testing.assert_array_equal(found[head], expected[head])
+        np.testing.assert_allclose(in_graph[head], expected[head], atol=2e-5, rtol=2e-5)
+
+
 def test_noise_of_a_noisy_layer_enters_both_alike():
     net = NetSpec("net", (("obs", 5),), (), (("q", 2),), noisy_heads=True)
     weights = _weights(net)

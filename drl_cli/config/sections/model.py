@@ -85,12 +85,16 @@ class OwnNetwork(Section):
 
 
 class Vision(OwnNetwork):
-    """How images are preprocessed, and the convolutions that they pass. Without effect on observations that are vectors."""
+    """How images are preprocessed, and the convolutions that they pass.
+
+    Of observations that are vectors only boards pass convolutions, see ``conv_filters``.
+    """
 
     conv_filters: Filters | None = key(
         None,
         "The convolutions, first to last; the last is unpadded, the others have output size / stride (rounded up). "
-        "null: RLlib's for images of 84x84 and 42x42, drl's own for other sizes.",
+        "null: RLlib's for images of 84x84 and 42x42, drl's own for other sizes. Of a Dict observation the only Box of three "
+        "axes, a board, passes them too, and the rest joins after them; null: no convolutions there.",
         allowed="null or a list of [filters, kernel, stride], at most 16, whole numbers of at least 1",
     )
     conv_activation: ACTIVATIONS = key("relu", "Activation of each convolution.")

@@ -136,7 +136,8 @@ class AgentsBatch:
             self.notes.append(self._seeds.failed(index, error, f"step {self.lengths[index]}"))
             return None
         self._seeds.worked((index,))
-        self._pass_on(env.notes)
+        if env.notes:
+            self._pass_on(env.notes)
         for agent, action in actions.items():
             self._who[index].append(self._agents.index(agent))
             self._did[index].append(np.asarray(action))

@@ -9,7 +9,7 @@ import functools
 
 import numpy as np
 
-from drl_cli.envs.multi_agent.connect_four import COLUMNS, board_of, has_four
+from drl_cli.envs.multi_agent.connect_four import COLUMNS, ROWS, bit_of, has_four, stones_of
 from drl_cli.envs.multi_agent.small_games import LINES
 
 Board = tuple[int, ...]  # nine squares: 1 of who is to move, −1 of the other, 0 free
@@ -49,26 +49,21 @@ def connect_four_depth_2(obs: np.ndarray, legal: np.ndarray, rng: np.random.Gene
 
     ``obs``: as ``connect_four.ConnectFour`` shows it, float32 [91].
     """
-    board = board_of(obs)
-    columns = [column for column in range(COLUMNS) if legal[column]]
-    winning = [column for column in columns if _wins(board, column, 1)]
+    own, other = stones_of(obs)
+    moves = {column: bit_of(_lowest(own | other, column), column) for column in np.flatnonzero(legal).tolist()}
+    winning = [column for column, bit in moves.items() if has_four(own | bit)]
     if winning:
         return int(rng.choice(winning))
-    safe = [column for column in columns if not _lets_win(board, column)]
-    return int(rng.choice(safe or columns))
+    safe = [column for column, bit in moves.items() if not _can_win(other, own | bit)]
+    return int(rng.choice(safe or list(moves)))
 
 
-def _wins(board: np.ndarray, column: int, stone: int) -> bool:
-    row = int((board[:, column] == 0).sum()) - 1
-    board[row, column] = stone
-    won = has_four(board, row, column)
-    board[row, column] = 0
-    return won
+def _lowest(stones: int, column: int) -> int:
+    """Return the row in which a stone comes to rest; −1 where the column is full."""
+    return next((row for row in reversed(range(ROWS)) if not stones & bit_of(row, column)), -1)
 
 
-def _lets_win(board: np.ndarray, column: int) -> bool:
-    row = int((board[:, column] == 0).sum()) - 1
-    board[row, column] = 1
-    loses = any(board[0, reply] == 0 and _wins(board, reply, -1) for reply in range(COLUMNS))
-    board[row, column] = 0
-    return loses
+def _can_win(own: int, other: int) -> bool:
+    """Whether who owns ``own`` has a move that wins."""
+    rows = ((_lowest(own | other, column), column) for column in range(COLUMNS))
+    return any(has_four(own | bit_of(row, column)) for row, column in rows if row >= 0)
