@@ -16,7 +16,6 @@ from drl_cli.algorithms.row import Algorithm, Nets
 from drl_cli.algorithms.row import no_targets as target_updates
 from drl_cli.algorithms.team_nets import OBSERVATIONS, TeamKeys, central_net, team_net
 from drl_cli.config.schema import MisfitError, key
-from drl_cli.errors import ConfigError
 
 if TYPE_CHECKING:
     import numpy as np
@@ -49,20 +48,6 @@ class MAPPOConfig(TeamKeys, PPOConfig):
     shared_reward: bool = key(
         False, "Learn every agent's advantage from the reward of the team instead of its own reward."
     )
-
-    @property
-    def counts_env_steps(self) -> bool:
-        """Whether ``sgd_minibatch_size`` counts env steps: it counts steps of agents."""
-        return False
-
-    def check_team(self, agents: int) -> None:
-        """Raise ConfigError for a minibatch of more steps than ``agents`` agents bring to a batch."""
-        most = self.train_batch_size * agents
-        if self.sgd_minibatch_size > most:
-            raise ConfigError(
-                f"sgd_minibatch_size: {self.sgd_minibatch_size} is more than the {most} agent steps of a batch: "
-                f"train_batch_size {self.train_batch_size} times {agents} agents. Set it to {most} or less."
-            )
 
     @model_validator(mode="after")
     def _fits_a_team(self) -> MAPPOConfig:

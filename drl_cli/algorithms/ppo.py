@@ -14,6 +14,7 @@ from drl_cli.algorithms.actor_critic_nets import NETS
 from drl_cli.algorithms.row import ALL_ACTIONS, ALL_OBSERVATIONS, Algorithm
 from drl_cli.config.schema import MisfitError, Whole, default, key
 from drl_cli.config.sections.on_policy import OnPolicyKeys, StateDependentKeys, check_minibatch
+from drl_cli.errors import ConfigError
 
 RECIPES_WHY = "the usual one of published recipes for small and medium tasks"
 
@@ -41,7 +42,11 @@ class PPOConfig(
         why="the number in published recipes; thirty take three times as long and move far from the behaviour policy",
     )
     sgd_minibatch_size: Whole = key(
-        128, "Env steps per gradient step; with an LSTM, in whole sequences.", "env steps", ge=1, le=10_000_000
+        128,
+        "Steps per gradient step, of all agents that share a policy; with an LSTM, in whole sequences.",
+        "agent steps",
+        ge=1,
+        le=10_000_000,
     )
     shuffle_sequences: bool = key(True, "Whether each epoch shuffles the batch.")
     clip_param: Annotated[float, Field(gt=0, le=100)] | None = key(
@@ -76,14 +81,21 @@ class PPOConfig(
         0.01, "The KL divergence that kl_coeff adapts to.", "nats", gt=0, le=100, needs=("kl_coeff", 1e-12)
     )
 
-    @property
-    def counts_env_steps(self) -> bool:
-        """Whether ``sgd_minibatch_size`` counts env steps, as ``train_batch_size`` does, or steps of agents."""
-        return True
+    def check_agents(self, agents: int) -> None:
+        """Raise ConfigError for a minibatch of more steps than ``agents`` agents, which act at once, bring to a batch."""
+        batch, most = self.train_batch_size, self.train_batch_size * agents
+        if self.sgd_minibatch_size <= most:
+            return
+        whole = f"train_batch_size {batch}"
+        if agents > 1:
+            whole = f"the {most} agent steps of a batch: {whole} times {agents} agents"
+        raise ConfigError(
+            f"sgd_minibatch_size: {self.sgd_minibatch_size} is more than {whole}. Set it to {most} or less."
+        )
 
     @model_validator(mode="after")
     def _goes_over_the_batch_in_minibatches(self) -> PPOConfig:
-        check_minibatch(self, self.sgd_minibatch_size, self.counts_env_steps)
+        check_minibatch(self, self.sgd_minibatch_size)
         if self.clip_param is None and not self.kl_coeff:
             raise MisfitError(
                 "clip_param", "null needs a kl_coeff above 0: nothing else would keep the policy close to the old one"

@@ -32,10 +32,6 @@ class TeamKeys(Section):
         "Whether all agents act with the same weights, which learn from what each of them sees; false: each has its own.",
     )
 
-    def check_team(self, agents: int) -> None:
-        """Raise ConfigError for values that do not fit a team of ``agents`` agents."""
-        del agents
-
     @model_validator(mode="after")
     def _sees_the_parts_of_a_team(self) -> Self:
         if isinstance(self, WorkerKeys) and self.observation_filter != "NoFilter":

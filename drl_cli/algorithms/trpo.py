@@ -95,6 +95,10 @@ class TRPOConfig(
             )
         if self.num_gpus > 1:
             raise MisfitError("num_gpus", f"{self.num_gpus:g} means towers, which TRPO does not have; use 1 or less")
+        if self.sgd_minibatch_size > self.train_batch_size:
+            raise MisfitError(
+                "sgd_minibatch_size", f"{self.sgd_minibatch_size} is more than train_batch_size {self.train_batch_size}"
+            )
         check_minibatch(self, self.sgd_minibatch_size)
         return self
 

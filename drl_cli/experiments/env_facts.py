@@ -8,14 +8,14 @@ from typing import Any, NamedTuple
 
 from drl_cli.algorithms import table
 from drl_cli.algorithms.row import Algorithm
-from drl_cli.algorithms.team_nets import TeamKeys
 from drl_cli.config.env_names import TEAM_ID
 from drl_cli.config.parse import refuse
 from drl_cli.config.sections.common import CommonKeys
-from drl_cli.config.sections.multi_agent import asked
+from drl_cli.config.sections.multi_agent import asked, config_of_policy
+from drl_cli.config.sections.on_policy import OnPolicyKeys
 from drl_cli.config.sections.replay import ReplayKeys
 from drl_cli.envs import make, preprocessors
-from drl_cli.envs.env_spec import AgentsSetup
+from drl_cli.envs.env_spec import AgentsSetup, PolicyAgents
 from drl_cli.envs.multi_agent import open_envs
 from drl_cli.errors import ConfigError
 from drl_cli.experiments import agent_checks, agent_policies
@@ -43,6 +43,8 @@ def found(row: Algorithm, config: CommonKeys, env_id: str) -> Found:
     kind = _kind(config, env_id)
     if kind is None:
         _refuse_several(config, env_id)
+        if isinstance(config, OnPolicyKeys):
+            config.check_agents(1)
         return _of_one(row, config, env_id)
     if row.team:
         return _of_team(row, config, env_id, kind)
@@ -103,10 +105,19 @@ def _of_team(row: Algorithm, config: CommonKeys, env_id: str, kind: str) -> Foun
     if config.multiagent.observation_fn is not None:
         inside["observation_fn"] = config.multiagent.observation_fn
     one = _of_one(row, config.model_copy(update={"env_config": inside}), TEAM_ID)
-    if isinstance(config, TeamKeys):
-        config.check_team(len(one.facts["spaces"]["team"]["agents"]))
+    if isinstance(config, OnPolicyKeys):
+        config.check_agents(len(one.facts["spaces"]["team"]["agents"]))
     text = f"{row.name} trains a team: {env_id} runs as {TEAM_ID} with env_config.env {bare}, all of its agents seen as one."
     return one._replace(imports=[module] if module else [], notices=[text])
+
+
+def _check_policies(config: OnPolicyKeys, policies: Mapping[str, PolicyAgents], is_turn_based: bool) -> None:
+    """Raise ConfigError for values that do not fit the agents of a policy. With turns a step is one agent's."""
+    for name, own in policies.items():
+        try:
+            config_of_policy(config, name, own["config"]).check_agents(1 if is_turn_based else len(own["agents"]))
+        except ConfigError as error:
+            raise ConfigError(f"multiagent.policies.{name}: {error}" if own["config"] else str(error)) from None
 
 
 def _of_several(row: Algorithm, config: CommonKeys, env_id: str, kind: str) -> Found:
@@ -120,6 +131,8 @@ def _of_several(row: Algorithm, config: CommonKeys, env_id: str, kind: str) -> F
     count = section.copies or 1
     seen = open_envs.check(env_id, config.env_config, kind, count, row, plan, table.fitting())
     resolved = agent_policies.resolve(section, seen.spaces, config.seed or 0)
+    if isinstance(config, OnPolicyKeys):
+        _check_policies(config, resolved.policies, seen.is_turn_based)
     agents: AgentsSetup = {
         "kind": kind,
         "count": count,

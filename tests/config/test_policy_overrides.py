@@ -35,7 +35,11 @@ def overrides(name, own, lines=None, **run):
             {"model": {"framestack": 4}},
             "model.framestack: a key of the whole run, which all policies share (f.yaml). Write it beside multiagent.",
         ),
-        ("PPO", {"sgd_minibatch_size": 9999}, "sgd_minibatch_size: 9999 is more than train_batch_size 2048 (f.yaml)."),
+        (
+            "PPO",
+            {"sgd_minibatch_size": 9, "model": {"use_lstm": True}},
+            "sgd_minibatch_size: 9 is less than one sequence, model.max_seq_len 20 (f.yaml).",
+        ),
         (
             "PPO",
             {"model": {"fcnet_hidens": [3]}},

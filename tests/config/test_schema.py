@@ -832,7 +832,7 @@ def test_keys_that_just_fit_are_taken(given):
         ),
         ("APPO", {"replay_proportion": 0.5}, "above 0 needs replay_buffer_num_slots 1 or more to draw from"),
         ("APPO", {"num_gpus": 2.0}, "must be at most 1"),
-        ("PPO", {"sgd_minibatch_size": 9, "train_batch_size": 8}, "9 is more than train_batch_size 8"),
+        ("TRPO", {"sgd_minibatch_size": 9, "train_batch_size": 8}, "9 is more than train_batch_size 8"),
         ("PPO", {"sgd_minibatch_size": 9, "model": {"use_lstm": True}}, "less than one sequence, model.max_seq_len 20"),
         ("PPO", {"clip_param": None}, "null needs a kl_coeff above 0"),
         ("PPO", {"use_sde": True, "model": {"use_lstm": True}}, "true fits no LSTM"),

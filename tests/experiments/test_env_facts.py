@@ -196,6 +196,34 @@ def test_state_of_a_team_is_that_of_the_observation_function_where_the_algorithm
     assert "multiagent.observation_fn: with several agents each policy sees what its agents see" in unused
 
 
+def test_minibatch_of_a_shared_policy_may_hold_the_steps_of_all_its_agents():
+    batch = ("train_batch_size=64", "rollout_fragment_length=16")
+    assert made(*batch, "sgd_minibatch_size=128").config.sgd_minibatch_size == 128
+    assert message(*batch, "sgd_minibatch_size=129") == (
+        "sgd_minibatch_size: 129 is more than the 128 agent steps of a batch: train_batch_size 64 times 2 agents. "
+        "Set it to 128 or less."
+    )
+
+
+def test_minibatch_of_a_policy_of_its_own_may_hold_the_steps_of_its_agents_alone():
+    words = ("train_batch_size=64", "rollout_fragment_length=16", "sgd_minibatch_size=64")
+    own = "multiagent.policies={a: null, b: {sgd_minibatch_size: %d}}"
+    mapping = "multiagent.policy_mapping={'0': a, '*': b}"
+    assert made(*words, own % 128, mapping, "env_config.num_agents=3").config.train_batch_size == 64
+    refused = message(*words, own % 65, mapping)
+    assert refused.startswith("multiagent.policies.b: sgd_minibatch_size: 65 is more than train_batch_size 64")
+
+
+def test_minibatch_of_one_agent_holds_no_more_env_steps_than_a_batch():
+    refused = message("train_batch_size=64", "rollout_fragment_length=16", "sgd_minibatch_size=65", env="CartPole-v1")
+    assert refused == "sgd_minibatch_size: 65 is more than train_batch_size 64. Set it to 64 or less."
+
+
+def test_minibatch_of_agents_that_act_in_turn_holds_no_more_steps_than_a_batch():
+    words = ("train_batch_size=64", "rollout_fragment_length=16", "sgd_minibatch_size=65")
+    assert "65 is more than train_batch_size 64" in message(*words, env="drl/TicTacToe-v1")
+
+
 def test_minibatch_of_a_team_holds_steps_of_agents_and_a_batch_env_steps():
     batch = ("train_batch_size=64", "rollout_fragment_length=16")
     one = made(*batch, "sgd_minibatch_size=128", run="MAPPO", env="drl/TwoStepGame-v1")

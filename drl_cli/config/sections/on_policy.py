@@ -163,6 +163,10 @@ class OnPolicyKeys(
             )
         return self
 
+    def check_agents(self, agents: int) -> None:
+        """Raise ConfigError for values that do not fit ``agents`` agents of one policy; here all fit."""
+        del agents
+
 
 class StateDependentKeys(Section):
     """State-dependent exploration, whose noise is smooth in time. Stable-Baselines3's keys (Raffin et al. 2021)."""
@@ -201,13 +205,8 @@ def sequence_length(config: OnPolicyKeys) -> int:
     return config.model.max_seq_len if config.model.use_lstm else 1
 
 
-def check_minibatch(config: OnPolicyKeys, size: int, counts_env_steps: bool = True) -> None:
-    """Raise MisfitError for an ``sgd_minibatch_size`` of more env steps than a batch has, or of less than one sequence.
-
-    ``counts_env_steps``: as ``train_batch_size`` does; false: it counts steps of agents, of which a batch has more.
-    """
-    if counts_env_steps and size > config.train_batch_size:
-        raise MisfitError("sgd_minibatch_size", f"{size} is more than train_batch_size {config.train_batch_size}")
+def check_minibatch(config: OnPolicyKeys, size: int) -> None:
+    """Raise MisfitError for an ``sgd_minibatch_size`` of less than one sequence."""
     if size < sequence_length(config):
         raise MisfitError(
             "sgd_minibatch_size", f"{size} is less than one sequence, model.max_seq_len {config.model.max_seq_len}"
