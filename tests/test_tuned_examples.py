@@ -52,6 +52,7 @@ ENVIRONMENTS = {
     "connect-four": "drl/ConnectFour-v1",
     "simple-speaker-listener": "mpe2/simple_speaker_listener-v4",
     "simple-spread": "drl/Team-v1",
+    "multiwalker": "sisl/multiwalker-v9",
     "foraging-8x8-2p-2f-coop": "Foraging-8x8-2p-2f-coop-v3",
 }
 """What the first words of a file's name stand for."""
