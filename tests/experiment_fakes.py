@@ -169,7 +169,8 @@ class Trainer:
             if replay:
                 checkpoints.write_arrays(writer.folder / "replay-0.safetensors", {"obs": np.zeros(10, np.float32)})
             counters = {"training_iteration": number, "timesteps_total": 1000 * number}
-            return writer.commit(FACTS | {"counters": counters})
+            given = {"algorithm": self.given[0], "env": self.given[2]["id"]}
+            return writer.commit(FACTS | given | {"counters": counters})
 
     def close(self):
         self.calls.append("close")
