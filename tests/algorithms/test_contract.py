@@ -158,16 +158,16 @@ def test_nothing_is_learnt_at_rates_of_zero_which_are_keys_of_the_config(running
 
 
 def test_state_goes_on_bit_for_bit_however_updates_are_split_over_calls(case, running):
-    goes_on_bit_for_bit(running, running)
+    check_goes_on_bit_for_bit(running, running)
 
 
 @pytest.mark.slow
 def test_state_goes_on_bit_for_bit_in_a_new_graph(case, running):
     with machine_of(case, beginning=6, **frequency(case)) as other:
-        goes_on_bit_for_bit(running, other)
+        check_goes_on_bit_for_bit(running, other)
 
 
-def goes_on_bit_for_bit(running, other):
+def check_goes_on_bit_for_bit(running, other):
     """Assert that seven updates of ``running`` are three of them and four of ``other``, whose state is then another one."""
     block = block_of(running)
     first = running.run(block, 3)

@@ -54,7 +54,7 @@ class ConnectFour(BoardGame):
         """``render_mode``: "rgb_array" or None; frames are drawn either way.
 
         ``random_moves``: a game begins after up to so many random moves, any number of them as likely, which do not end it:
-        whoever learns meets positions that good play does not lead to. Raises ValueError for any other than 0 to 40.
+        the learning policy meets positions that good play does not lead to. Raises ValueError for any other than 0 to 40.
         """
         if type(random_moves) is not int or not 0 <= random_moves <= _SQUARES - 2:
             raise ValueError(f"random_moves {random_moves!r:.40}: it must be a whole number in [0, {_SQUARES - 2}]")
