@@ -15,6 +15,7 @@ help:  ## show the targets
 $(VENV)/.installed: setup.cfg setup.py
 	$(PYTHON) -m venv $(VENV)
 	$(BIN)/pip install --quiet --disable-pip-version-check --editable '.[test]'
+	$(BIN)/python -m compileall -q drl_cli
 	@touch $@
 
 install: $(VENV)/.installed  ## make .venv and install drl into it

@@ -40,7 +40,7 @@ from drl_cli.extras import load
 from drl_cli.policies import filters
 from drl_cli.policies.numpy_policy import DEFAULT_POLICY
 from drl_cli.policies.policy_spec import PolicySpec
-from drl_cli.runtime import loop_kinds
+from drl_cli.runtime import loop_kinds, xla_cache
 from drl_cli.runtime.cluster import ACTOR, HERE, THREAD, InlineCluster
 from drl_cli.runtime.loop_kinds import Loop
 from drl_cli.runtime.pool import Standing, WorkerPool
@@ -119,6 +119,8 @@ def open_cluster(
         config.log_level,
         sees_images=sees_images,
     )
+    if with_tensorflow and config.xla and not gpus(config):
+        xla_cache.prepare()
     if not needs_ray(config):
         if with_tensorflow:
             events.report("phase", text="loading TensorFlow")
