@@ -51,6 +51,7 @@ def config(share=False, lstm=0, free=False, **more):
         "fcnet_hiddens": (8, 7),
         "fcnet_activation": "tanh",
         "layer_norm": False,
+        "residual_blocks": False,
         "use_lstm": lstm > 0,
         "lstm_cell_size": lstm or 1,
         "free_log_std": free,

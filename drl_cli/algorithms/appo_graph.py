@@ -36,7 +36,7 @@ MOST_RATIO = 2.0  # of the behaviour policy over the target
 def build(config: APPOConfig, spec: PolicySpec, initial: Mapping[str, np.ndarray], seed: int, scope: str) -> BatchGraph:
     """Build the variables in the current graph and return the BatchGraph; arguments as for ``impala_graph.build``."""
     del seed
-    net = ActorCritic(spec, initial, scope, looped=bool(config.xla))
+    net = ActorCritic(spec, initial, scope, looped=bool(config.xla), average=config.policy_average)
     return OffPolicyUpdate(config, spec, net, scope, ClippedSurrogate(config, net, initial, scope)).graph()
 
 

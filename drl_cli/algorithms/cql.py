@@ -4,8 +4,11 @@ Names and meanings are RLlib's (CQL, 1.3 to 1.13; Kumar et al. 2020, arXiv:2006.
 where a default differs, the key's ``why`` says so. Targets leave the entropy out, as in RLlib's CQL.
 """
 
+from pydantic import model_validator
+from typing_extensions import Self
+
 from drl_cli.algorithms.sac import SAC, SACConfig
-from drl_cli.config.schema import Whole, default, key
+from drl_cli.config.schema import MisfitError, Whole, default, key
 from drl_cli.config.sections.offline import RECORDED
 
 
@@ -62,6 +65,15 @@ class CQLConfig(SACConfig, defaults={**RECORDED, "backup_entropy": default(False
         ge=0,
         le=1e6,
     )
+
+    @model_validator(mode="after")
+    def _compares_whole_critics(self) -> Self:
+        if self.critic_dropout:
+            raise MisfitError(
+                "critic_dropout",
+                "CQL compares Q of recorded and other actions, which masks would tell apart; leave it out",
+            )
+        return self
 
 
 CQL = SAC._replace(name="CQL", config=CQLConfig, graph="drl_cli.algorithms.cql_graph", reads=True, several=False)

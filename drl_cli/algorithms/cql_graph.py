@@ -64,11 +64,11 @@ def build(
     nets = OnlineAndTarget(config, sac.critic_spec(config, spec), initial, scope)
     if spec.distribution == "categorical":
         actor = Actor(config, spec, initial, scope, every_action)
-        plain = DiscreteTwinCritics(nets)
+        plain = DiscreteTwinCritics(config, nets, seed)
         actions = AllActions(config, spec, plain)
     else:
         actor = Actor(config, spec, initial, scope, reparametrized(spec, seed))
-        plain = TwinCritics(nets)
+        plain = TwinCritics(config, nets, seed)
         actions = SampledActions(config, spec, seed, plain)
     critics = ConservativeCritics(config, plain, actions, scope)
     return MaxEntropyUpdate(config, spec, actor, critics, scope).graph()

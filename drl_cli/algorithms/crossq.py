@@ -9,10 +9,13 @@ from __future__ import annotations
 import dataclasses
 from typing import TYPE_CHECKING
 
+from pydantic import model_validator
+from typing_extensions import Self
+
 from drl_cli.algorithms import sac
 from drl_cli.algorithms.row import ALL_OBSERVATIONS, Algorithm, Nets
 from drl_cli.algorithms.row import no_targets as target_updates
-from drl_cli.config.schema import default, key
+from drl_cli.config.schema import MisfitError, default, key
 from drl_cli.config.sections.max_entropy import SoftKeys
 from drl_cli.config.sections.off_policy import DelayKeys, OffPolicyKeys, TwinKeys
 
@@ -42,6 +45,21 @@ class CrossQConfig(
         lt=1,
     )
     beta_1: float = key(0.5, "Adam's beta_1, for all networks; the paper's value, where 0.9 is usual.", ge=0, lt=1)
+
+    @property
+    def critics(self) -> int:
+        """How many critics there are."""
+        return 2 if self.twin_q else 1
+
+    @model_validator(mode="after")
+    def _normalises_by_the_batch(self) -> Self:
+        for name in ("Q_model", "policy_model"):
+            if getattr(self, name).residual_blocks:
+                raise MisfitError(
+                    f"{name}.residual_blocks",
+                    "CrossQ normalises every layer's input by the batch; leave it out, or use SAC",
+                )
+        return self
 
 
 def policy_spec(config: CrossQConfig, spaces: EnvSpec) -> PolicySpec:

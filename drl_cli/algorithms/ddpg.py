@@ -8,18 +8,22 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from pydantic import model_validator
+from typing_extensions import Self
+
 from drl_cli.algorithms.apex import APEX_DEFAULTS
 from drl_cli.algorithms.row import ALL_OBSERVATIONS, Algorithm, Nets
 from drl_cli.config.schema import RATE_ALLOWED, Rate, Section, Widths, default, key
 from drl_cli.config.sections.exploration import NoiseExploration
-from drl_cli.config.sections.model import ACTIVATIONS
+from drl_cli.config.sections.model import ACTIVATIONS, RESIDUAL, residual_misfit
 from drl_cli.config.sections.off_policy import DelayKeys, OffPolicyKeys, TargetKeys, TwinKeys
 
 if TYPE_CHECKING:
     import numpy as np
 
     from drl_cli.envs.env_spec import EnvSpec
-    from drl_cli.policies.policy_spec import Dense, NetSpec, PolicySpec
+    from drl_cli.policies.nets import Layer
+    from drl_cli.policies.policy_spec import NetSpec, PolicySpec
 
 HEAD_SCALE = 0.1  # of the policy's head: first actions in the middle of the bounds, where tanh still has a slope
 _WIDTHS = "a list of whole numbers in [1, 65536], at most 32"
@@ -67,8 +71,16 @@ class ActorCriticNets(Section):
         "Layer normalisation before each hidden activation, in policy and critics. Required by ParameterNoise: it "
         "makes equal weight noise have similar effects in different layers.",
     )
+    residual_blocks: bool = key(False, RESIDUAL.format(hiddens="actor_hiddens and critic_hiddens"))
     actor_lr: Rate = key(1e-3, "Learning rate of the policy (Adam).", "per update", RATE_ALLOWED)
     critic_lr: Rate = key(1e-3, "Learning rate of the critics (Adam).", "per update", RATE_ALLOWED)
+
+    @model_validator(mode="after")
+    def _has_blocks_of_one_width(self) -> Self:
+        if self.residual_blocks:
+            for name in ("actor_hiddens", "critic_hiddens"):
+                residual_misfit(name, getattr(self, name), self.layer_norm)
+        return self
 
 
 class _DeterministicKeys(ActorCriticNets):
@@ -173,7 +185,7 @@ def policy_spec(config: DDPGConfig, spaces: EnvSpec) -> PolicySpec:
 
     action = net_builders.action(config, spaces)
     about, seen = net_builders.observation(config, spaces)
-    layers = dense_layers(config.actor_hiddens, config.actor_hidden_activation, config)
+    layers = hidden_layers(config.actor_hiddens, config.actor_hidden_activation, config)
     net = NetSpec(name="policy", layers=layers, heads=(("mean", action.size),), **seen)
     spec = PolicySpec((net,), "deterministic", action=action, **about)
     if not config.worker_side_prioritization:
@@ -190,7 +202,7 @@ def critic_spec(config: DDPGConfig, spec: PolicySpec) -> NetSpec:
     return NetSpec(
         name="critic",
         inputs=(*acting.inputs, ("action", spec.action.size)),
-        layers=dense_layers(config.critic_hiddens, config.critic_hidden_activation, config),
+        layers=hidden_layers(config.critic_hiddens, config.critic_hidden_activation, config),
         heads=(("q", 1),),
         copies=2 if config.twin_q else 1,
         **net_builders.sight(acting),
@@ -221,11 +233,11 @@ def target_updates(config: DDPGConfig, updates: int) -> int:
     return updates // updates_per_target_update(config)
 
 
-def dense_layers(hiddens: tuple[int, ...], activation: str, config: ActorCriticNets) -> tuple[Dense, ...]:
+def hidden_layers(hiddens: tuple[int, ...], activation: str, config: ActorCriticNets) -> tuple[Layer, ...]:
     """Return the hidden layers of a policy or a critic: ``hiddens`` units each, all with the same ``activation``."""
-    from drl_cli.policies.policy_spec import Dense
+    from drl_cli.policies import net_builders
 
-    return tuple(Dense(units, activation, config.layer_norm) for units in hiddens)
+    return net_builders.hidden_layers(hiddens, activation, config)
 
 
 DDPG = Algorithm(

@@ -5,7 +5,7 @@ van Hasselt et al. 2016 (double); Wang et al. 2016 (dueling); Bellemare et al. 2
 (noisy); Hessel et al. 2018 (Rainbow: all of them); Dabney et al. 2018 (quantiles). Where a default differs from
 RLlib's, the key's ``why`` says so.
 
-Deviation: with ``model.layer_norm`` the layers of the streams are normalised too.
+Deviation: with ``model.layer_norm`` the layers of the streams are normalised too; with ``model.residual_blocks`` they are not.
 """
 
 from __future__ import annotations

@@ -46,7 +46,7 @@ def build(
     ``scope`` (ending in "/") goes before every variable's name.
     """
     del seed
-    net = ActorCritic(spec, initial, scope, looped=bool(config.xla))
+    net = ActorCritic(spec, initial, scope, looped=bool(config.xla), average=config.policy_average)
     return OffPolicyUpdate(config, spec, net, scope, PolicyGradient()).graph()
 
 
@@ -122,7 +122,7 @@ class OffPolicyUpdate:
 
     def graph(self) -> BatchGraph:
         """Return the BatchGraph of this update."""
-        groups = (self._net.variables, self._optimiser.variables, self._objective.variables)
+        groups = (self._net.variables, self._net.averaged, self._optimiser.variables, self._objective.variables)
         variables = {variable.op.name: variable for group in groups for variable in group.values()}
         variables["num_updates"] = self._number
         columns = trajectory_columns(self._config, self._spec)
@@ -159,6 +159,7 @@ class OffPolicyUpdate:
 
         def apply() -> Tensor:
             self._optimiser.apply(gradients, rates["lr"])
+            self._net.move_average()
             self._objective.after(number, stats)
             self._number.assign_add(1)
             return tf.constant(True)

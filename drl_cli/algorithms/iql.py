@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from drl_cli.algorithms.ddpg import ActorCriticNets, dense_layers
+from drl_cli.algorithms.ddpg import ActorCriticNets, hidden_layers
 from drl_cli.algorithms.row import ALL_OBSERVATIONS, Algorithm, Nets, target_updates
 from drl_cli.config.schema import RATE_ALLOWED, Rate, default, key
 from drl_cli.config.sections.exploration import DrawnExploration
@@ -84,7 +84,7 @@ def policy_spec(config: IQLConfig, spaces: EnvSpec) -> PolicySpec:
 
     action = net_builders.action(config, spaces)
     about, seen = net_builders.observation(config, spaces)
-    layers = dense_layers(config.actor_hiddens, config.actor_hidden_activation, config)
+    layers = hidden_layers(config.actor_hiddens, config.actor_hidden_activation, config)
     if isinstance(action, DiscreteSpec):
         net = NetSpec(name="policy", layers=layers, heads=(("logits", action.n),), **seen)
         return PolicySpec((net,), "categorical", action=action, mask=net_builders.mask(spaces), **about)
@@ -132,7 +132,7 @@ def _net_of_critics(
     from drl_cli.policies.policy_spec import NetSpec
 
     acting = spec.nets[0]
-    layers = dense_layers(config.critic_hiddens, config.critic_hidden_activation, config)
+    layers = hidden_layers(config.critic_hiddens, config.critic_hidden_activation, config)
     return NetSpec(name, (*acting.inputs, *more), layers, (head,), copies, **net_builders.sight(acting))
 
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Literal
 
 from pydantic import model_validator
 
-from drl_cli.algorithms.ddpg import HEAD_SCALE, ActorCriticNets, dense_layers
+from drl_cli.algorithms.ddpg import HEAD_SCALE, ActorCriticNets, hidden_layers
 from drl_cli.algorithms.row import Algorithm, Nets, target_updates
 from drl_cli.algorithms.team_nets import OBSERVATIONS, TeamKeys, team_net
 from drl_cli.config.schema import MisfitError, default, key
@@ -105,7 +105,7 @@ def policy_spec(config: MADDPGConfig, spaces: EnvSpec) -> PolicySpec:
         )
     if not is_box and chosen in NOISES:
         raise ConfigError(f"exploration_config.type: {chosen} is for Box actions. Give StochasticSampling.")
-    layers = dense_layers(config.actor_hiddens, config.actor_hidden_activation, config)
+    layers = hidden_layers(config.actor_hiddens, config.actor_hidden_activation, config)
     heads = (("mean" if is_box else "logits", team.widest),)
     net = NetSpec(name="policy", layers=layers, heads=heads, **seen)
     return PolicySpec((net,), "deterministic" if is_box else "multi_categorical", action=action, **about)
@@ -121,7 +121,7 @@ def critic_spec(config: MADDPGConfig, spec: PolicySpec) -> NetSpec:
     return NetSpec(
         name="critic",
         inputs=(("obs", team.count * team.obs), ("action", team.count * team.widest)),
-        layers=dense_layers(config.critic_hiddens, config.critic_hidden_activation, config),
+        layers=hidden_layers(config.critic_hiddens, config.critic_hidden_activation, config),
         heads=(("q", 1),),
         copies=team.count * (2 if config.twin_q else 1),
     )

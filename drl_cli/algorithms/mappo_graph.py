@@ -1,7 +1,7 @@
 """MAPPO: everything that is done with one batch of a team's trajectories, as a graph.
 
 What is learnt from are steps of agents, as PPO learns from steps: each with its own ratio, advantage and value. The batch was
-sampled by the present weights, so that the old log-probabilities of each agent are computed here, before the first pass; a
+sampled by the weights that act, so that the old log-probabilities of each agent are computed here, before the first pass; a
 worker's are those of the joint action. An agent's reward stands in the observation after it (``envs.multi_agent.team``).
 
 Source: Yu et al. 2022 (arXiv 2103.01955), appendix A: per-agent ratios and advantages, a value of the state and the agent's
@@ -44,7 +44,7 @@ def build(
     ``initial``: {name: array} of ``mappo.initial_weights``; ``seed`` keys the shuffles; ``scope`` (ending in "/") goes before
     every variable's name.
     """
-    net = TeamActorCritic(spec, initial, scope, config.death_masking)
+    net = TeamActorCritic(spec, initial, scope, config.death_masking, config.policy_average)
     norm = ValueNorm(scope, config.value_normalization)
     net.variables |= norm.variables
 
@@ -101,7 +101,9 @@ def agent_estimates(config: MAPPOConfig, net: TeamActorCritic, norm: ValueNorm, 
     agents, team = net.team.count, net.team
     obs = tf.reshape(batch["obs"], [streams * steps, size])  # [E·T, D]
     rows = net.rows(obs)  # [E·T·A, R]
-    seen, end = net.look(net.values(), rows), net.look(net.values(), net.rows(batch["end_obs"]))  # [E·T·A, …], [M·A, …]
+    values = net.values()
+    seen, end = net.look(values, rows), net.look(values, net.rows(batch["end_obs"]))  # [E·T·A, …], [M·A, …]
+    old = net.look(net.acting_values(), rows).heads if net.averaged else seen.heads  # [E·T·A, …]
     now, last = TeamParts(team, obs), TeamParts(team, batch["end_obs"])
 
     def by_step(x: Tensor) -> Tensor:
@@ -130,8 +132,8 @@ def agent_estimates(config: MAPPOConfig, net: TeamActorCritic, norm: ValueNorm, 
     of_one = [] if team.mask[1] else [team.widest]
     action = tf.reshape(batch["action"], [streams * steps * agents, *of_one])  # [E·T·A(, n)]
     per_agent = {"mask": mask, "advantage": standardized(advantage, mask), "target": norm.normalised(target)}
-    rest = {"obs": rows, "action": action, "value": seen.value, "logp": net.distribution.logp(seen.heads, action)}
-    rest |= {OLD + head: y for head, y in seen.heads.items()}
+    rest = {"obs": rows, "action": action, "value": seen.value, "logp": net.distribution.logp(old, action)}
+    rest |= {OLD + head: y for head, y in old.items()}
     flat = {name: tf.reshape(x, [-1]) for name, x in per_agent.items()} | rest
     return Estimates({name: tf.stop_gradient(x) for name, x in flat.items()}, stats)
 

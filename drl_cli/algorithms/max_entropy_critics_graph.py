@@ -3,9 +3,15 @@
 ``Critics`` is what ``algorithms.max_entropy_update_graph`` needs of any of them; TQC, CrossQ and CQL have others.
 
 Sources: Haarnoja et al. 2018 (arXiv 1812.05905); clipped double Q-learning, whose target is the lower value of two target
-critics, Fujimoto et al. 2018 (arXiv 1802.09477), section 4.2; Discrete actions, Christodoulou 2019 (arXiv 1910.07207).
+critics, Fujimoto et al. 2018 (arXiv 1802.09477), section 4.2; Discrete actions, Christodoulou 2019 (arXiv 1910.07207);
+ensembles, of which the target has a random part, REDQ, Chen et al. 2021 (arXiv 2101.05982), algorithm 1; dropout in critics
+and target critics, DroQ, Hiraoka et al. 2022 (arXiv 2110.02034), algorithm 2.
+
+Deviation: REDQ's and DroQ's policy moves at every ``policy_delay``-th update, the first of as many (papers: the last of those
+between two env steps).
 """
 
+import dataclasses
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple, Protocol
 
@@ -16,10 +22,14 @@ from drl_cli.algorithms.max_entropy_actor_graph import ActionChoice, CurrentPoli
 from drl_cli.algorithms.sac import SACConfig
 from drl_cli.algorithms.tqc import TQCConfig
 from drl_cli.policies import net_builders
-from drl_cli.policies.forward_tf import Tensors, TFNet, values_of, variables_of
+from drl_cli.policies.forward_tf import Dropout, Tensors, TFNet, values_of, variables_of
 from drl_cli.policies.policy_spec import NetSpec
 from drl_cli.tf1.polyak import every, polyak_update
+from drl_cli.tf1.stateless_random import hashed_uniform, stateless_uniform
 from drl_cli.tf1.tensorflow import Tensor, Variable, tf
+
+# streams of random numbers within an update, beside those of ``max_entropy_actor_graph`` and ``cql_graph``
+DRAWN, TARGET_DROPOUT, CRITIC_DROPOUT, POLICY_DROPOUT = 5, 6, 7, 8
 
 
 class CriticLosses(NamedTuple):
@@ -93,20 +103,70 @@ class OnlineAndTarget:
         every(self._every, number, act, phase=self._every - 1)
 
 
+class Ensemble:
+    """What critics of SAC say at one update: all of them, those that the target is the minimum of, and to the policy."""
+
+    def __init__(self, config: SACConfig, nets: OnlineAndTarget, seed: int) -> None:
+        """``nets``: of a NetSpec with the head "q"; ``seed`` keys the critics that are drawn and what is dropped in them."""
+        self._nets, self._seed, self._rate = nets, seed, config.critic_dropout
+        self._minimum_of, self._mean = config.target_minimum_of, config.policy_maximises_mean
+
+    def of_target(self, number: Tensor, *inputs: Tensor) -> Tensor:
+        """Return Q of the M target critics that update ``number`` (int64) draws, [M, B, size]: all where M is their number."""
+        net, weights = self._nets.target_net, self._nets.target
+        if self._minimum_of < net.copies:
+            drawn = self.drawn(number)  # [M]
+            net = dataclasses.replace(net, copies=self._minimum_of)
+            which = drawn if net.copies > 1 else drawn[0]  # a net of one copy has no axis of copies
+            weights = {name: tf.gather(values, which) for name, values in weights.items()}
+        return self._q(net, weights, (number, TARGET_DROPOUT), *inputs)  # [M, B, size]
+
+    def drawn(self, number: Tensor) -> Tensor:
+        """Return which target critics update ``number`` draws, int32 [M], all different."""
+        lots = stateless_uniform([self._nets.net.copies], self._seed, number, DRAWN)  # [C]
+        return tf.math.top_k(lots, self._minimum_of).indices  # [M]
+
+    def of_all(self, values: Tensors, number: Tensor, *inputs: Tensor) -> Tensor:
+        """Return Q of all critics, as the losses see them at update ``number``, [C, B, size]."""
+        return self._q(self._nets.net, values, (number, CRITIC_DROPOUT), *inputs)  # [C, B, size]
+
+    def of_policy(self, values: Tensors, number: Tensor, *inputs: Tensor) -> Tensor:
+        """Return what the policy maximises the minimum of, [C, B, size], or [1, B, size] for the mean of all critics."""
+        q = self._q(self._nets.net, values, (number, POLICY_DROPOUT), *inputs)  # [C, B, size]
+        return tf.reduce_mean(q, axis=0, keepdims=True) if self._mean else q
+
+    def _q(self, net: NetSpec, weights: Tensors, draw: tuple[Tensor, int], *inputs: Tensor) -> Tensor:
+        masks = dropout(net, self._rate, inputs[0].shape[0], self._seed, draw) if self._rate else None
+        return with_copies(net, TFNet(net, weights, dropout=masks)(*inputs)["q"])  # [C, B, size]
+
+
+def dropout(net: NetSpec, rate: float, rows: int, seed: int, draw: tuple[Tensor, int]) -> Dropout:
+    """Return the Dropout of ``net`` for ``rows`` inputs: a share ``rate`` of units is 0, all others are divided by 1 − rate.
+
+    Every row, layer and copy has a mask of its own, from ``seed`` and ``draw``, (update number, stream), alone. Source:
+    Srivastava et al. 2014, "Dropout", with the factor where units are dropped and not where they are used.
+    """
+    widths = [layer.units for layer in net.layers]
+    lead = [net.copies] if net.copies > 1 else []
+    uniform = hashed_uniform([*lead, rows, sum(widths)], seed, *draw)  # [(C,) B, ΣU] in [0, 1)
+    masks = iter(tf.split(tf.cast(uniform >= rate, tf.float32) / (1.0 - rate), widths, axis=-1))
+    return lambda x: x * next(masks)  # [(C,) B, U]
+
+
 class TwinCritics:
     """SAC's critics of a state and a Box action: Q of each, [C, B], targets by clipped double Q-learning."""
 
-    def __init__(self, nets: OnlineAndTarget) -> None:
-        """``nets``: of a NetSpec with the inputs obs and action and the head "q" of size 1."""
-        self._nets, self.trained = nets, nets.trained
+    def __init__(self, config: SACConfig, nets: OnlineAndTarget, seed: int) -> None:
+        """``nets``: of a NetSpec with the inputs obs and action and the head "q" of size 1; ``seed`` as for ``Ensemble``."""
+        self._nets, self.trained, self._ensemble = nets, nets.trained, Ensemble(config, nets, seed)
         self.variables, self.values, self.after_step = nets.variables, nets.values, nets.after_step
 
     def losses(self, values: Tensors, batch: Tensors, policy: CurrentPolicy, alpha: Tensor) -> CriticLosses:
         """See Critics: the squared TD error of each critic."""
         choice = policy.next_choice(batch)
-        next_q = first(head_of(self._nets.target_net, self._nets.target, "q", batch["next_obs"], choice.action))
+        next_q = first(self._ensemble.of_target(policy.number, batch["next_obs"], choice.action))  # [M, B]
         target = soft_td_target(batch["reward"], batch["discount"], next_q, choice.logp, alpha)  # [B]
-        q = first(head_of(self._nets.net, values, "q", batch["obs"], batch["action"]))  # [C, B]
+        q = first(self._ensemble.of_all(values, policy.number, batch["obs"], batch["action"]))  # [C, B]
         error = td_error(q, target)  # [C, B]
         return CriticLosses(squared(error), q, error)
 
@@ -116,24 +176,24 @@ class TwinCritics:
 
     def policy_value(self, values: Tensors, batch: Tensors, policy: CurrentPolicy, choice: ActionChoice) -> Tensor:
         """See Critics."""
-        return first(head_of(self._nets.net, values, "q", batch["obs"], choice.action))  # [C, B]
+        return first(self._ensemble.of_policy(values, policy.number, batch["obs"], choice.action))  # [C, B] or [1, B]
 
 
 class DiscreteTwinCritics:
     """SAC's critics of a state that value every action, [C, B, n], targets by clipped double Q-learning."""
 
-    def __init__(self, nets: OnlineAndTarget) -> None:
-        """``nets``: of a NetSpec with the input obs and the head "q" of one value for each action."""
-        self._nets, self.trained = nets, nets.trained
+    def __init__(self, config: SACConfig, nets: OnlineAndTarget, seed: int) -> None:
+        """``nets``: of a NetSpec with the input obs and the head "q" of each action; ``seed`` as for ``Ensemble``."""
+        self._nets, self.trained, self._ensemble = nets, nets.trained, Ensemble(config, nets, seed)
         self.variables, self.values, self.after_step = nets.variables, nets.values, nets.after_step
 
     def losses(self, values: Tensors, batch: Tensors, policy: CurrentPolicy, alpha: Tensor) -> CriticLosses:
         """See Critics: the squared TD error of the action taken."""
         choice = policy.next_choice(batch)
-        next_q = head_of(self._nets.target_net, self._nets.target, "q", batch["next_obs"])  # [C, B, n]
+        next_q = self._ensemble.of_target(policy.number, batch["next_obs"])  # [M, B, n]
         probabilities, logp = choice.probabilities, choice.logp  # [B, n], [B, n]
         target = expected_soft_td_target(batch["reward"], batch["discount"], next_q, probabilities, logp, alpha)  # [B]
-        every_q = self.every(values, batch["obs"])  # [C, B, n]
+        every_q = self._ensemble.of_all(values, policy.number, batch["obs"])  # [C, B, n]
         # A sum over a few actions, because the gradient of a gather is a scatter, which XLA runs row by row.
         q = tf.reduce_sum(every_q * tf.one_hot(batch["action"], every_q.shape[-1]), axis=-1)  # [C, B]
         error = td_error(q, target)  # [C, B]
@@ -145,7 +205,7 @@ class DiscreteTwinCritics:
 
     def policy_value(self, values: Tensors, batch: Tensors, policy: CurrentPolicy, choice: ActionChoice) -> Tensor:
         """See Critics."""
-        return self.every(values, batch["obs"])  # [C, B, n]
+        return self._ensemble.of_policy(values, policy.number, batch["obs"])  # [C, B, n] or [1, B, n]
 
 
 def head_of(net: NetSpec, weights: Tensors, head: str, *inputs: Tensor) -> Tensor:

@@ -30,12 +30,17 @@ class TrainedNets(Protocol):
     """The nets of a policy, see ``policies.actor_critic_tf.ActorCritic``."""
 
     variables: dict[str, Variable]
+    averaged: dict[str, Variable]
     trained: tuple[str, ...]
     published: tuple[str, ...]
     distribution: Any
 
     def values(self) -> Tensors:
         """Return {name: tensor} of all variables, read once."""
+        ...
+
+    def move_average(self) -> None:
+        """Move the averaged weights by an update."""
         ...
 
 
@@ -51,10 +56,12 @@ def estimates(
 ) -> Estimates:
     """Return the Estimates of ``batch`` (``experience.trajectories``) by the present weights of ``net``.
 
-    ``standardize``: advantages have mean 0 and deviation 1 over the whole batch. ``heads``: rows have the policy's heads
-    (``old/<head>``) as well. Nothing here has a gradient.
+    ``standardize``: advantages have mean 0 and deviation 1 over the whole batch. ``heads``: rows have the heads
+    (``old/<head>``) of the policy that acts as well. Nothing here has a gradient.
     """
     old, value, next_value = look_at(net, net.values(), batch)  # [E·T, …], [E, T], [E, T]
+    if heads and net.averaged:
+        old = look_at(net, net.acting_values(), batch)[0]  # [E·T, …]
     mask = batch["mask"]  # [E, T]
     columns = {name: batch[name] for name in ("obs", "action", "logp", "mask")}
     stats = {}
@@ -110,7 +117,8 @@ class Descent:
 
     def variables(self) -> dict[str, Variable]:
         """Return {exact name: variable} of the net, the optimiser and the counter (as ``num_updates``)."""
-        found = {variable.op.name: variable for variable in self._net.variables.values()}
+        own = (*self._net.variables.values(), *self._net.averaged.values())
+        found = {variable.op.name: variable for variable in own}
         return found | self._adam.variables | {"num_updates": self.number}
 
     def gradients(self, loss: Loss, minibatch: Rows) -> tuple[list[Tensor], Sums]:
@@ -137,6 +145,7 @@ class Descent:
 
         def apply() -> Tensor:
             self._adam.apply(gradients, rate)
+            self._net.move_average()
             self.number.assign_add(1)
             return tf.constant(True)
 

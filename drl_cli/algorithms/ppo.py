@@ -13,6 +13,7 @@ from pydantic import Field, model_validator
 from drl_cli.algorithms.actor_critic_nets import NETS
 from drl_cli.algorithms.row import ALL_ACTIONS, ALL_OBSERVATIONS, Algorithm
 from drl_cli.config.schema import MisfitError, Whole, default, key
+from drl_cli.config.sections.averaged_policy import AveragedPolicyKeys
 from drl_cli.config.sections.on_policy import OnPolicyKeys, StateDependentKeys, check_minibatch
 from drl_cli.errors import ConfigError
 
@@ -21,6 +22,7 @@ RECIPES_WHY = "the usual one of published recipes for small and medium tasks"
 
 class PPOConfig(
     StateDependentKeys,
+    AveragedPolicyKeys,
     OnPolicyKeys,
     defaults={
         "train_batch_size": default(2048, rllib=4000, why=RECIPES_WHY),

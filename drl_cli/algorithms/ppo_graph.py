@@ -10,6 +10,8 @@ Deviations:
 - Advantages are standardised over the batch before it is split; OpenAI's baselines do so in every minibatch.
 - Minibatches have (almost) equal numbers of rows; RLlib drops what does not fill one.
 - The KL that ``kl_coeff`` adapts to is the mean of the last pass, as in RLlib.
+- With ``policy_average`` a running average of the weights samples, and is what ratios and divergences are measured from; the
+  value is always that of the newest weights (compare Hilton et al. 2022, arXiv 2110.00641, who average to decouple the two).
 - With ``kl_coeff`` 0 the penalty is not computed and never comes back; RLlib's stays 0, too.
 """
 
@@ -42,7 +44,11 @@ from drl_cli.tf1.towers import Sums
 
 RATES = ("lr", "entropy_coeff")
 PER_STEP = ("policy_loss", "entropy", "kl", "clip_fraction")
-FIRST = ("kl", "clip_fraction", "ratio_deviation")  # reported of the first minibatch too, where all of them must be 0
+FIRST = (
+    "kl",
+    "clip_fraction",
+    "ratio_deviation",
+)  # reported of the first minibatch too: 0 there but for policy_average
 
 
 def build(config: PPOConfig, spec: PolicySpec, initial: Mapping[str, np.ndarray], seed: int, scope: str) -> BatchGraph:
@@ -51,7 +57,7 @@ def build(config: PPOConfig, spec: PolicySpec, initial: Mapping[str, np.ndarray]
     ``initial``: {name: array} of ``actor_critic_nets.initial_weights``;
     ``seed`` keys the shuffles; ``scope`` (ending in "/") goes before every variable's name.
     """
-    net = ActorCritic(spec, initial, scope, looped=bool(config.xla))
+    net = ActorCritic(spec, initial, scope, looped=bool(config.xla), average=config.policy_average)
     looks = Looks(
         lambda batch: estimates(config, net, batch, standardize=True, heads=True),
         lambda values, minibatch: evaluated(net, values, minibatch),

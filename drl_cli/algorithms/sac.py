@@ -10,8 +10,9 @@ from typing import TYPE_CHECKING, Protocol
 
 from drl_cli.algorithms.row import ALL_OBSERVATIONS, Algorithm, Nets, target_updates
 from drl_cli.config.schema import default, key
+from drl_cli.config.sections.ensemble import EnsembleKeys
 from drl_cli.config.sections.max_entropy import SoftKeys
-from drl_cli.config.sections.off_policy import DelayKeys, OffPolicyKeys, TargetKeys, TwinKeys
+from drl_cli.config.sections.off_policy import DelayKeys, OffPolicyKeys, TargetKeys
 
 if TYPE_CHECKING:
     import numpy as np
@@ -23,10 +24,8 @@ if TYPE_CHECKING:
 __all__ = ["SAC", "SACConfig", "critic_spec", "initial_weights", "online_weights", "policy_spec", "target_updates"]
 
 
-class SACConfig(
-    SoftKeys, TwinKeys, DelayKeys, TargetKeys, OffPolicyKeys, defaults={"normalize_actions": default(True)}
-):
-    """Soft actor-critic with twin critics and a learnt temperature."""
+class SACConfig(EnsembleKeys, DelayKeys, TargetKeys, OffPolicyKeys, defaults={"normalize_actions": default(True)}):
+    """Soft actor-critic with twin critics, or an ensemble of them, and a learnt temperature."""
 
     target_entropy_fraction: float = key(
         0.3,
@@ -62,8 +61,8 @@ def policy_spec(config: SoftKeys, spaces: EnvSpec) -> PolicySpec:
     return PolicySpec((net,), "squashed_gaussian", action=action, **about)
 
 
-class TwinCriticKeys(Protocol):
-    """The keys that twin critics are made of; CrossQ has them too."""
+class CriticKeys(Protocol):
+    """The keys that critics are made of; CrossQ has them too."""
 
     @property
     def Q_model(self) -> FullyConnected:
@@ -71,13 +70,13 @@ class TwinCriticKeys(Protocol):
         ...
 
     @property
-    def twin_q(self) -> bool:
-        """Whether there are two."""
+    def critics(self) -> int:
+        """How many there are."""
         ...
 
 
-def critic_spec(config: TwinCriticKeys, spec: PolicySpec) -> NetSpec:
-    """Return the NetSpec of the critics (two copies with ``twin_q``) that fit ``spec``.
+def critic_spec(config: CriticKeys, spec: PolicySpec) -> NetSpec:
+    """Return the NetSpec of the critics that fit ``spec``, a copy each.
 
     For Box actions the value of the state and an action, for Discrete ones the value of every action in the state.
     """
@@ -88,8 +87,8 @@ def critic_spec(config: TwinCriticKeys, spec: PolicySpec) -> NetSpec:
         inputs, heads = spec.nets[0].inputs, (("q", spec.action.size),)
     else:
         inputs, heads = (*spec.nets[0].inputs, ("action", spec.action.size)), (("q", 1),)
-    layers, copies = net_builders.layers(config.Q_model), 2 if config.twin_q else 1
-    return NetSpec("critic", inputs, layers, heads, copies, **net_builders.sight(spec.nets[0]))
+    layers = net_builders.layers(config.Q_model)
+    return NetSpec("critic", inputs, layers, heads, config.critics, **net_builders.sight(spec.nets[0]))
 
 
 def initial_weights(config: SACConfig, spec: PolicySpec, seed: int) -> dict[str, np.ndarray]:

@@ -3,7 +3,7 @@
 Sources: Haarnoja et al. 2018, "Soft Actor-Critic" (arXiv 1801.01290) and "Soft Actor-Critic Algorithms and Applications"
 (arXiv 1812.05905); clipped double Q-learning from Fujimoto et al. 2018; state-dependent exploration (``use_sde``), Raffin et
 al. 2021 (arXiv 2005.05719); Discrete actions, Christodoulou 2019, "Soft Actor-Critic for Discrete Action Settings" (arXiv
-1910.07207); keys and their meaning from RLlib's SAC.
+1910.07207); keys and their meaning from RLlib's SAC. REDQ and DroQ are in ``max_entropy_critics_graph``.
 
 Deviations, beside those of ``max_entropy_update_graph`` and ``max_entropy_actor_graph``:
 - ``target_network_update_freq`` counts env steps in RLlib; here it is turned into updates with the training intensity.
@@ -40,5 +40,5 @@ def build(
     is_discrete = spec.distribution == "categorical"
     actor = Actor(config, spec, initial, scope, every_action if is_discrete else reparametrized(spec, seed))
     nets = OnlineAndTarget(config, sac.critic_spec(config, spec), initial, scope)
-    critics = (DiscreteTwinCritics if is_discrete else TwinCritics)(nets)
+    critics = (DiscreteTwinCritics if is_discrete else TwinCritics)(config, nets, seed)
     return MaxEntropyUpdate(config, spec, actor, critics, scope).graph()

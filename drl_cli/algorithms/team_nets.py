@@ -17,7 +17,7 @@ from drl_cli.config.sections.rollout import WorkerKeys
 if TYPE_CHECKING:
     from drl_cli.config.sections.common import CommonKeys
     from drl_cli.envs.env_spec import EnvSpec
-    from drl_cli.policies.nets import Dense, NetSpec
+    from drl_cli.policies.nets import Layer, NetSpec
     from drl_cli.policies.team_spec import TeamSpec
 
 ACTIONS = ("MultiDiscrete",)
@@ -57,7 +57,7 @@ def team_net(config: CommonKeys, spaces: EnvSpec, share: bool) -> tuple[TeamSpec
     return team, {**about, "team": team}, {**seen, "copies": 1 if share else team.count}
 
 
-def central_net(name: str, acting: NetSpec, team: TeamSpec, layers: tuple[Dense, ...]) -> NetSpec:
+def central_net(name: str, acting: NetSpec, team: TeamSpec, layers: tuple[Layer, ...]) -> NetSpec:
     """Return the NetSpec of a value of the state for each agent: it sees the state, then what the agent observes."""
     from drl_cli.policies.policy_spec import VALUE_HEAD, NetSpec
 

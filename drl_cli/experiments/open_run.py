@@ -155,7 +155,8 @@ def check_unchanged(folder: run_folder.RunFolder, spec: ExperimentSpec) -> None:
     fresh = type(spec.config).model_validate({}).model_dump(mode="json", by_alias=True)
     for key in sorted(set(was) | set(now)):
         if key not in resume.CHANGEABLE:
-            pairs.append((f"config.{key}", was.get(key, fresh.get(key)), now.get(key)))
+            recorded = resume.completed(was.get(key, fresh.get(key)), fresh.get(key), now.get(key))
+            pairs.append((f"config.{key}", recorded, now.get(key)))
     differing = [f"\n  {name}: {a!r} → {b!r}" for name, a, b in pairs if a != b]
     if differing:
         raise ConfigError(

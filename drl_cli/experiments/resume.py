@@ -91,6 +91,17 @@ def _runs(home: Path) -> list[Path]:
     return sorted(found, key=lambda folder: (folder / "params.json").stat().st_mtime_ns, reverse=True)
 
 
+def completed(old: Any, fresh: Any, new: Any) -> Any:
+    """Return the recorded ``old`` with the defaults, from ``fresh``, of keys in sections that only ``new`` has.
+
+    A run of an earlier version did not record the keys that its sections have got since.
+    """
+    if not (isinstance(old, dict) and isinstance(fresh, dict) and isinstance(new, dict)):
+        return old
+    names = [*old, *(name for name in new if name not in old and name in fresh)]
+    return {name: completed(old.get(name, fresh.get(name)), fresh.get(name), new.get(name)) for name in names}
+
+
 def _strings(value: Any) -> list[str]:
     """Return all strings in a value of plain data."""
     if isinstance(value, dict):

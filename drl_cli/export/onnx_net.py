@@ -14,7 +14,7 @@ import numpy as np
 from onnx import helper, numpy_helper
 
 from drl_cli.policies.forward import BATCH_EPSILON, NORM_EPSILON
-from drl_cli.policies.nets import Conv, Dense, NetSpec
+from drl_cli.policies.nets import Conv, Dense, NetSpec, Residual
 
 if TYPE_CHECKING:
     pass
@@ -76,7 +76,8 @@ class OnnxNet:
         """Return what the heads see, or an LSTM before them, [N, F], of names of inputs [N, …] in the spec's order."""
         x = self._joined(inputs)
         for index, layer in enumerate(self._net.layers):
-            x = self._dense(self._normed(x, index), f"dense_{index}", layer)
+            x, scope = self._normed(x, index), f"dense_{index}"
+            x = self._dense(x, scope, layer) if isinstance(layer, Dense) else self._residual(x, scope, layer)
         return self._normed(x, len(self._net.layers))
 
     def step(self, x: str, state: tuple[str, str]) -> tuple[str, tuple[str, str]]:
@@ -135,14 +136,27 @@ class OnnxNet:
         return self._active(y, conv.activation)
 
     def _dense(self, x: str, scope: str, layer: Dense) -> str:
-        x = self._nodes("Gemm", x, self._of(f"{scope}/kernel"), self._of(f"{scope}/bias"))
+        x = self._affine(x, scope)
         if layer.layer_norm:
-            x = self._nodes("Sub", x, self._mean(x))
-            variance = self._nodes("Add", self._mean(self._nodes("Mul", x, x)), np.float32(NORM_EPSILON))
-            x = self._nodes("Div", x, self._nodes("Sqrt", variance))
-            x = self._nodes("Mul", x, self._of(f"{scope}/norm_scale"))
-            x = self._nodes("Add", x, self._of(f"{scope}/norm_offset"))
+            x = self._layer_normed(x, scope)
         return self._active(x, layer.activation)
+
+    def _residual(self, x: str, scope: str, layer: Residual) -> str:
+        x = self._affine(x, scope)
+        for within in (f"{scope}/block_{block}" for block in range(layer.blocks)):
+            wide = self._active(self._affine(self._layer_normed(x, within), f"{within}/wide"), layer.activation)
+            x = self._nodes("Add", x, self._affine(wide, f"{within}/narrow"))
+        return self._layer_normed(x, scope)
+
+    def _affine(self, x: str, scope: str) -> str:
+        return self._nodes("Gemm", x, self._of(f"{scope}/kernel"), self._of(f"{scope}/bias"))
+
+    def _layer_normed(self, x: str, scope: str) -> str:
+        x = self._nodes("Sub", x, self._mean(x))
+        variance = self._nodes("Add", self._mean(self._nodes("Mul", x, x)), np.float32(NORM_EPSILON))
+        x = self._nodes("Div", x, self._nodes("Sqrt", variance))
+        x = self._nodes("Mul", x, self._of(f"{scope}/norm_scale"))
+        return self._nodes("Add", x, self._of(f"{scope}/norm_offset"))
 
     def _mean(self, x: str) -> str:
         return self._nodes("ReduceMean", x, axes=[-1], keepdims=1)

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from drl_cli.policies import distributions_tf, filters_tf
 from drl_cli.policies.forward_tf import TFNet, values_of, variables_of
+from drl_cli.tf1.polyak import polyak_update
 from drl_cli.tf1.tensorflow import Tensor, tf
 
 if TYPE_CHECKING:
@@ -30,24 +31,31 @@ class Seen(NamedTuple):
 class ActorCritic:
     """The nets of ``spec`` as variables.
 
-    ``variables``: {name without scope: variable}, all of them, the moments of filters too; ``published``: the exact names in
-    the graph of those that the spec names. ``trained``,
+    ``variables``: {name without scope: variable}, all of them, the moments of filters too; ``averaged``: the same of the
+    running average of the trained ones, {} without one; ``published``: the exact names in the graph of those that act.
+    ``trained``,
     ``policy_names``, ``value_names``: names of what gradients change, of the weights of the acting net (layers that both
     share included) and of the net for values, () where they share. ``distribution`` has ``logp(heads, action)``,
     ``entropy(heads)`` and ``kl(old, new)``, [B] each.
     """
 
-    def __init__(self, spec: PolicySpec, initial: Weights, scope: str = "", looped: bool = False) -> None:
+    def __init__(
+        self, spec: PolicySpec, initial: Weights, scope: str = "", looped: bool = False, average: float = 0.0
+    ) -> None:
         """``spec``: PolicySpec with ``scored``; ``initial``: {name: array}; ``scope`` (ending in "/") goes before each name.
 
-        ``looped``: an LSTM runs in a loop, for XLA, instead of step by step (see ``policies.layers_tf``).
+        ``looped``: an LSTM runs in a loop, for XLA, instead of step by step (see ``policies.layers_tf``); ``average``: decay
+        per update of a running average of the trained weights, which is published in their place; 0: none.
         """
         self.spec, self._looped = spec, looped
         self.policy_names = tuple(spec.nets[0].trainable())
         self.value_names = tuple(name for net in spec.nets[1:] for name in net.trainable())
         self.trained = self.policy_names + self.value_names
         shapes = spec.weight_shapes()
-        learnt = variables_of({name: shapes[name] for name in self.trained}, initial, scope)
+        trained = {name: shapes[name] for name in self.trained}
+        learnt = variables_of(trained, initial, scope + "learnt_" if average else scope)
+        self.averaged = variables_of(trained, initial, scope, trainable=False) if average else {}
+        self._average = average
         self.variables = learnt | filters_tf.variables(spec, scope)
         self.published = tuple(scope + name for name in shapes)
         self.distribution = distributions_tf.BY_NAME[spec.distribution](spec)
@@ -55,6 +63,17 @@ class ActorCritic:
     def values(self) -> dict[str, Tensor]:
         """Return {name: tensor} of all variables, read once: to look with, and to differentiate by."""
         return values_of(self.variables)
+
+    def acting_values(self) -> dict[str, Tensor]:
+        """Return {name: tensor} of the policy that samples: of the averaged weights where there are any."""
+        return values_of(self.variables | self.averaged)
+
+    def move_average(self) -> None:
+        """Move the averaged weights by an update, if there are any."""
+        if self.averaged:
+            polyak_update(
+                list(self.averaged.values()), [self.variables[name] for name in self.averaged], 1.0 - self._average
+            )
 
     def look(
         self, values: Tensors, obs: Tensor, state: Sequence[Tensor] | None = None, begins: Tensor | None = None

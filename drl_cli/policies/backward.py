@@ -5,8 +5,8 @@ is differentiated here by a dozen matrix products. ``tests/policies/test_backwar
 gradients, and with differences.
 
 Source: the chain rule, layer by layer, backwards (Rumelhart et al. 1986). Deviations from the forward pass:
-- No convolutions, recurrent cells, noise, batch normalisation, state-dependent deviations, custom models or several copies:
-  ``is_differentiable`` says so, and the graph differentiates those.
+- No convolutions, residual blocks, recurrent cells, noise, batch normalisation, state-dependent deviations, custom models or
+  several copies: ``is_differentiable`` says so, and the graph differentiates those.
 - What is computed is kept, so no activation works in place.
 """
 
@@ -25,9 +25,9 @@ if TYPE_CHECKING:
 
 def is_differentiable(net: NetSpec) -> bool:
     """Whether ``Backward`` can run ``net``, a NetSpec."""
-    layers = (*net.layers, *net.head_layers)
+    dense = all(isinstance(layer, Dense) and not layer.noisy for layer in (*net.layers, *net.head_layers))
     special = net.image or net.custom or net.lstm or net.batch_norm or net.sde or net.noisy_heads or net.copies > 1
-    return not special and not any(layer.noisy for layer in layers)
+    return dense and not special
 
 
 def _sigmoid(x: np.ndarray) -> np.ndarray:
@@ -51,7 +51,8 @@ class Backward:
         """``net``: a NetSpec that ``is_differentiable`` (ValueError otherwise); ``weights``: {name: float32 array} of it."""
         if not is_differentiable(net):
             raise ValueError(f"the net {net.name} has parts that are differentiated by the graph only")
-        self._trunk = [_Layer(f"{net.name}/dense_{index}", layer, weights) for index, layer in enumerate(net.layers)]
+        trunk = [layer for layer in net.layers if isinstance(layer, Dense)]  # all of them
+        self._trunk = [_Layer(f"{net.name}/dense_{index}", layer, weights) for index, layer in enumerate(trunk)]
         self._heads, self._free = {}, {}
         for head, size in net.heads:
             scope = f"{net.name}/{head}"

@@ -14,10 +14,10 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 
-from drl_cli.policies.nets import Dense
+from drl_cli.policies.nets import Dense, Residual
 
 if TYPE_CHECKING:
-    from drl_cli.policies.nets import Conv, Heads, NetSpec, State, Weights
+    from drl_cli.policies.nets import Conv, Heads, Layer, NetSpec, State, Weights
 
 Inputs: TypeAlias = "np.ndarray | Sequence[np.ndarray]"
 """What a net takes: rows of numbers, or a list of its inputs, an image first."""
@@ -70,7 +70,7 @@ class Forward:
         self._net, self._weights = net, weights
         self._custom = self._own_copies(own) if net.custom else ()
         self._norms = [self._folded(index) for index in range(len(net.layers) + 1)] if net.batch_norm else None
-        self._layers = [self._layer(f"dense_{index}", layer) for index, layer in enumerate(net.layers)]
+        self._layers = [self._ready(f"dense_{index}", layer) for index, layer in enumerate(net.layers)]
         affine = net.affine_heads()
         # Where heads share their input, all are one matrix product: their kernels side by side.
         self._together = not net.head_layers and not net.noisy_heads
@@ -141,7 +141,7 @@ class Forward:
         for index, layer in enumerate(self._layers):
             if self._norms is not None:
                 x = x * self._norms[index][0] + self._norms[index][1]
-            x = self._dense(x, layer, rng)
+            x = self._dense(x, layer, rng) if isinstance(layer, tuple) else layer(x)
         return x if self._norms is None else x * self._norms[-1][0] + self._norms[-1][1]
 
     def heads(self, x: np.ndarray, rng: np.random.Generator | None = None) -> Heads:
@@ -229,6 +229,12 @@ class Forward:
         bias = bias + self._of(f"{scope}/bias_sigma") * out.reshape(bias.shape)
         return kernel + self._of(f"{scope}/kernel_sigma") * into * out, self._row(bias)
 
+    def _ready(self, scope: str, layer: Layer) -> _Ready | _ResidualForward:
+        if isinstance(layer, Dense):
+            return self._layer(scope, layer)
+        values = {name: self._of(f"{scope}/{name}") for name in layer.shapes(1)}
+        return _ResidualForward(layer, {n: v if n.endswith("kernel") else self._row(v) for n, v in values.items()})
+
     def _layer(self, scope: str, layer: Dense) -> _Ready:
         """Return (kernel, bias, normalisation or None, activation, scope if the layer is noisy)."""
         norm = None
@@ -249,6 +255,33 @@ class Forward:
     def _row(self, values: np.ndarray) -> np.ndarray:
         """Values per unit [(C,) U], to be added to rows [(C,) N, U]."""
         return values[:, None] if self._net.copies > 1 else values
+
+
+class _ResidualForward:
+    """The residual blocks of a ``nets.Residual``, ready to run."""
+
+    def __init__(self, layer: Residual, values: Weights) -> None:
+        """``values``: {name within the layer: float32}, kernels [(C,) I, U], all others as rows, [U] or [C, 1, U]."""
+        self._blocks, self._values = [f"block_{index}" for index in range(layer.blocks)], values
+        self._activation = ACTIVATION[layer.activation]
+
+    def __call__(self, x: np.ndarray) -> np.ndarray:
+        """Map float32 [(C,) N, I] to [(C,) N, U]."""
+        x = self._affine(x, "")
+        for block in self._blocks:
+            wide = self._activation(self._affine(self._normed(x, f"{block}/"), f"{block}/wide/"))
+            x = x + self._affine(wide, f"{block}/narrow/")
+        return self._normed(x, "")
+
+    def _affine(self, x: np.ndarray, scope: str) -> np.ndarray:
+        x = x @ self._values[f"{scope}kernel"]
+        x += self._values[f"{scope}bias"]
+        return x
+
+    def _normed(self, x: np.ndarray, scope: str) -> np.ndarray:
+        x = x - x.mean(axis=-1, keepdims=True)
+        x /= np.sqrt(np.square(x).mean(axis=-1, keepdims=True) + NORM_EPSILON)
+        return x * self._values[f"{scope}norm_scale"] + self._values[f"{scope}norm_offset"]
 
 
 class BlockForward:

@@ -7,18 +7,21 @@ variables have a leading axis and one batched matmul runs every copy.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, TypeAlias
 
 from drl_cli.policies.forward import BATCH_EPSILON, NORM_EPSILON, SDE_EPSILON
 from drl_cli.policies.layers_tf import lstm, one_step
+from drl_cli.policies.nets import Dense
 from drl_cli.tf1.tensorflow import Tensor, Variable, tf
 
 if TYPE_CHECKING:
     from drl_cli.policies.layers_tf import Noise
-    from drl_cli.policies.nets import Conv, Dense, NetSpec, Weights
+    from drl_cli.policies.nets import Conv, NetSpec, Residual, Weights
 
 Tensors: TypeAlias = dict[str, Tensor]  # heads, weights or the columns of a batch, by name
+Dropout: TypeAlias = Callable[[Tensor], Tensor]
+"""Drops some outputs of a dense layer, [(C,) B, U], before its normalisation and activation; called layer by layer."""
 
 
 ACTIVATION = {"relu": tf.nn.relu, "tanh": tf.tanh, "elu": tf.nn.elu, "swish": tf.nn.swish, "linear": tf.identity}
@@ -50,13 +53,21 @@ def values_of(variables: Mapping[str, Variable]) -> dict[str, Tensor]:
 class TFNet:
     """The forward pass of ``net`` (NetSpec) with the given {name: variable or tensor}."""
 
-    def __init__(self, net: NetSpec, weights: Tensors, noise: Noise | None = None, training: bool = False) -> None:
+    def __init__(
+        self,
+        net: NetSpec,
+        weights: Tensors,
+        noise: Noise | None = None,
+        training: bool = False,
+        dropout: Dropout | None = None,
+    ) -> None:
         """``noise(shape)``: returns fresh f(ε) float32 for noisy layers, in the order of the layers; None: their means.
 
         ``training``: batch normalisation uses the statistics of its batch, which ``statistics`` then holds by the names of
         the running ones; otherwise the running ones.
         """
         self._net, self._weights, self._noise, self._training = net, weights, noise, training
+        self._dropout = dropout
         self.statistics = {}
 
     def __call__(self, *inputs: Tensor) -> Tensors:
@@ -132,7 +143,9 @@ class TFNet:
         """The layers on their joined inputs [(C,) B, I], [(C,) B, U]."""
         net = self._net
         for index, layer in enumerate(net.layers):
-            x = self._dense(self._normed(x, index), f"{net.name}/dense_{index}", layer)  # [(C,) B, U]
+            x, scope = self._normed(x, index), f"{net.name}/dense_{index}"  # [(C,) B, I]
+            dense = isinstance(layer, Dense)
+            x = self._dense(x, scope, layer) if dense else self._residual(x, scope, layer)  # [(C,) B, U]
         return self._normed(x, len(net.layers))  # [(C,) B, U]
 
     def _heads(self, x: Tensor) -> Tensors:
@@ -206,11 +219,20 @@ class TFNet:
 
     def _dense(self, x: Tensor, scope: str, layer: Dense) -> Tensor:
         x = self._affine(x, scope, layer.noisy)
+        if self._dropout is not None:
+            x = self._dropout(x)
         if layer.layer_norm:
             x = self._layer_normed(x, scope)
         return ACTIVATION[layer.activation](x)
 
-    def _affine(self, x: Tensor, scope: str, noisy: bool) -> Tensor:
+    def _residual(self, x: Tensor, scope: str, layer: Residual) -> Tensor:
+        x = self._affine(x, scope)  # [(C,) B, U]
+        for within in (f"{scope}/block_{block}" for block in range(layer.blocks)):
+            wide = self._affine(self._layer_normed(x, within), f"{within}/wide")  # [(C,) B, 4U]
+            x = x + self._affine(ACTIVATION[layer.activation](wide), f"{within}/narrow")  # [(C,) B, U]
+        return self._layer_normed(x, scope)  # [(C,) B, U]
+
+    def _affine(self, x: Tensor, scope: str, noisy: bool = False) -> Tensor:
         kernel, bias = self._weights[f"{scope}/kernel"], self._weights[f"{scope}/bias"]
         if noisy and self._noise is not None:
             *lead, rows, units = kernel.shape.as_list()

@@ -17,6 +17,7 @@ from drl_cli.config.sections.replay import intensity
 from drl_cli.config.sections.rollout import filter_misfits
 from drl_cli.errors import ConfigError
 from drl_cli.policies import custom_models
+from drl_cli.policies.nets import Residual
 from drl_cli.policies.policy_spec import ActionSpec, Conv, Dense, DiscreteSpec, MultiBinarySpec, MultiDiscreteSpec
 
 if TYPE_CHECKING:
@@ -24,7 +25,17 @@ if TYPE_CHECKING:
     from drl_cli.config.sections.model import FullyConnected, Vision
     from drl_cli.envs.env_spec import EnvSpec, SpaceSpec
     from drl_cli.policies.action_specs import Actions
-    from drl_cli.policies.nets import NetSpec, Weights
+    from drl_cli.policies.nets import Layer, NetSpec, Weights
+
+
+class HiddenKeys(Protocol):
+    """The keys that say of which kind hidden layers are."""
+
+    @property
+    def layer_norm(self) -> bool: ...
+
+    @property
+    def residual_blocks(self) -> bool: ...
 
 
 class ReplayTargets(Protocol):
@@ -103,14 +114,21 @@ def mask(spaces: EnvSpec) -> tuple[int, ...]:
     return tuple(spaces.get("mask", ()))
 
 
-def layers(model: FullyConnected) -> tuple[Dense, ...]:
-    """Return the Dense layers of a fully connected section (``fcnet_hiddens``, ``fcnet_activation``, ``layer_norm``).
+def layers(model: FullyConnected) -> tuple[Layer, ...]:
+    """Return the layers of a fully connected section, ``hidden_layers`` of its keys.
 
     () where a custom model stands in their place.
     """
     if isinstance(model, OwnNetwork) and model.custom_model is not None:
         return ()
-    return tuple(Dense(units, model.fcnet_activation, model.layer_norm) for units in model.fcnet_hiddens)
+    return hidden_layers(model.fcnet_hiddens, model.fcnet_activation, model)
+
+
+def hidden_layers(hiddens: tuple[int, ...], activation: str, kind: HiddenKeys) -> tuple[Layer, ...]:
+    """Return one Dense layer for each of ``hiddens`` units, or with residual blocks a single Residual of as many blocks."""
+    if kind.residual_blocks:
+        return (Residual(hiddens[0], len(hiddens), activation),)
+    return tuple(Dense(units, activation, kind.layer_norm) for units in hiddens)
 
 
 def target_of(net: NetSpec) -> NetSpec:

@@ -10,7 +10,9 @@ initial kernels, Glorot & Bengio 2010, eq. 16; LSTM, Gers et al. 2000 (no peepho
 bias of 1 (Jozefowicz et al. 2015, section 2.2). Orthogonal initial weights of actor-critics: Saxe et al. 2014 (arXiv
 1312.6120); the gains √2 after hidden layers, 0.01 at the policy's heads and 1 at the value's, Engstrom et al. 2020 (arXiv
 2005.12729) and Andrychowicz et al. 2021 (arXiv 2006.05990, section 3.2: the policy's last layer a hundred times smaller). An
-LSTM's kernels are orthogonal gate by gate.
+LSTM's kernels are orthogonal gate by gate. Residual blocks: Lee et al. 2024, "SimBa" (arXiv 2410.09754), section 4; their
+initial kernels are those of its authors' code, orthogonal in the embedding and, in the blocks, normal with the variance
+2/fan-in of He et al. 2015 (arXiv 1502.01852, eq. 10), but not truncated.
 """
 
 from __future__ import annotations
@@ -18,7 +20,7 @@ from __future__ import annotations
 import dataclasses
 import math
 from collections.abc import Mapping
-from typing import TypeAlias
+from typing import ClassVar, TypeAlias
 
 import numpy as np
 
@@ -36,6 +38,7 @@ _ONES = ("norm_scale", "scale", "var")
 
 
 HIDDEN_GAIN, POLICY_GAIN, VALUE_GAIN = math.sqrt(2.0), 0.01, 1.0
+EXPANSION = 4  # of the inner layer of a residual block
 
 
 @dataclasses.dataclass(frozen=True)
@@ -49,6 +52,39 @@ class Dense:
     activation: str = "relu"
     layer_norm: bool = False
     noisy: bool = False
+
+
+@dataclasses.dataclass(frozen=True)
+class Residual:
+    """SimBa's stack: a linear embedding of ``units``, ``blocks`` residual blocks, a layer normalisation.
+
+    A block adds to its input x a function of it, layer normalisation → 4·``units`` with the ``activation`` → ``units``. Within
+    the scope of the layer, "kernel" and "bias" are the embedding's, "norm_scale" and "norm_offset" those of the last
+    normalisation; "block_0" and so on hold those of a block's normalisation, and "wide" and "narrow" its two affine maps.
+    """
+
+    units: int
+    blocks: int
+    activation: str = "relu"
+    noisy: ClassVar[bool] = False
+
+    @property
+    def wide(self) -> int:
+        """Units of the inner layer of a block."""
+        return EXPANSION * self.units
+
+    def shapes(self, width: int) -> Shapes:
+        """Return {name within the scope: shape} for ``width`` inputs."""
+        units, norm = (self.units,), {"norm_scale": (self.units,), "norm_offset": (self.units,)}
+        block = {"wide/kernel": (self.units, self.wide), "wide/bias": (self.wide,)}
+        block |= {"narrow/kernel": (self.wide, self.units), "narrow/bias": units}
+        found: Shapes = {"kernel": (width, self.units), "bias": units}
+        for index in range(self.blocks):
+            found |= {f"block_{index}/{name}": shape for name, shape in (norm | block).items()}
+        return found | norm
+
+
+Layer: TypeAlias = Dense | Residual
 
 
 @dataclasses.dataclass(frozen=True)
@@ -102,7 +138,7 @@ class NetSpec:
 
     name: str
     inputs: tuple[tuple[str, int], ...]
-    layers: tuple[Dense, ...]
+    layers: tuple[Layer, ...]
     heads: tuple[tuple[str, int], ...]
     copies: int = 1
     image: tuple[int, ...] = ()
@@ -166,7 +202,7 @@ class NetSpec:
             shapes[f"{scope}/bias"] = (conv.filters,)
         for index, layer in enumerate(self.layers):
             self._norm(shapes, index, width)
-            width = self._dense(shapes, f"{self.name}/dense_{index}", width, layer)
+            width = self._layer(shapes, f"{self.name}/dense_{index}", width, layer)
         self._norm(shapes, len(self.layers), width)
         if self.lstm:
             shapes[f"{self.name}/lstm/kernel"] = (width + self.lstm, 4 * self.lstm)
@@ -194,6 +230,12 @@ class NetSpec:
             width = self._dense(shapes, f"{self.name}/{head}/dense_{index}", width, layer)
         self._dense(shapes, f"{self.name}/{head}", width, Dense(size, "linear", noisy=self.noisy_heads))
 
+    def _layer(self, shapes: Shapes, scope: str, width: int, layer: Layer) -> int:
+        if isinstance(layer, Dense):
+            return self._dense(shapes, scope, width, layer)
+        shapes |= {f"{scope}/{name}": shape for name, shape in layer.shapes(width).items()}
+        return layer.units
+
     def _dense(self, shapes: Shapes, scope: str, width: int, layer: Dense) -> int:
         shapes[f"{scope}/kernel"], shapes[f"{scope}/bias"] = (width, layer.units), (layer.units,)
         if layer.noisy:
@@ -215,7 +257,7 @@ class NetSpec:
     def initial_weights(
         self, rng: np.random.Generator, head_scale: float = 1.0, sigma: float = 0.5, log_std: float = -3.0
     ) -> dict[str, np.ndarray]:
-        """Return {name: float32 array}: Glorot-uniform kernels (eq. 16), zero biases.
+        """Return {name: float32 array}: Glorot-uniform kernels (eq. 16), zero biases; those of residual blocks as SimBa's.
 
         ``rng`` is a ``numpy.random.Generator``; ``head_scale`` multiplies the kernels of the heads. A noisy layer of p inputs
         has means in ±1/√p and deviations of ``sigma``/√p (section 3.2). ``log_std`` fills the state-dependent deviations.
@@ -223,7 +265,7 @@ class NetSpec:
         """
         shapes = self.weight_shapes()
         heads = tuple(f"{self.name}/{head}/kernel" for head, _ in self.heads)
-        weights = self._own_weights(rng)
+        weights = self._own_weights(rng) | self._residual_kernels(rng, shapes)
         for name, shape in shapes.items():
             if name in weights:
                 continue
@@ -253,6 +295,23 @@ class NetSpec:
         names = self.own_names().items()
         return {name: np.stack([one[v] for one in each]) if self.copies > 1 else each[0][v] for name, v in names}
 
+    def _residual_kernels(self, rng: np.random.Generator, shapes: Shapes) -> dict[str, np.ndarray]:
+        """The first kernels of residual blocks: each copy's embedding orthogonal by itself, the blocks' normal (He et al.)."""
+        kernels = {}
+        for index, layer in enumerate(self.layers):
+            if isinstance(layer, Dense):
+                continue
+            scope = f"{self.name}/dense_{index}"
+            shape = shapes[f"{scope}/kernel"]
+            each = [orthogonal(rng, shape[-2:], 1.0) for _ in range(self.copies)]
+            kernels[f"{scope}/kernel"] = np.stack(each) if self.copies > 1 else each[0]
+            for name in (
+                f"{scope}/{name}" for name in layer.shapes(1) if name.endswith(("wide/kernel", "narrow/kernel"))
+            ):
+                spread = math.sqrt(2.0 / shapes[name][-2])
+                kernels[name] = (spread * rng.standard_normal(shapes[name])).astype(np.float32)
+        return kernels
+
 
 def orthogonal_weights(net: NetSpec, rng: np.random.Generator, log_std: float = -3.0) -> dict[str, np.ndarray]:
     """Return {name: float32 array} for ``net`` (NetSpec) of one copy: orthogonal kernels, else as its ``initial_weights``.
@@ -262,7 +321,11 @@ def orthogonal_weights(net: NetSpec, rng: np.random.Generator, log_std: float = 
     """
     weights = net.initial_weights(rng, log_std=log_std)
     activations = [(f"{net.name}/conv_{index}", conv.activation) for index, conv in enumerate(net.convs)]
-    activations += [(f"{net.name}/dense_{index}", layer.activation) for index, layer in enumerate(net.layers)]
+    activations += [
+        (f"{net.name}/dense_{index}", layer.activation)
+        for index, layer in enumerate(net.layers)
+        if isinstance(layer, Dense)  # residual blocks have their own
+    ]
     gains = {scope: 1.0 if activation == "linear" else HIDDEN_GAIN for scope, activation in activations}
     gains |= {f"{net.name}/{head}": VALUE_GAIN if head == "value" else POLICY_GAIN for head, _ in net.affine_heads()}
     for scope, gain in gains.items():

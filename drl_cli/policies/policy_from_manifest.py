@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from drl_cli.config.result_names import POLICY_ID
 from drl_cli.errors import CheckpointError
-from drl_cli.policies.nets import ACTIVATIONS, Conv, Dense, NetSpec
+from drl_cli.policies.nets import ACTIVATIONS, Conv, Dense, NetSpec, Residual
 from drl_cli.policies.policy_spec import (
     MAX_LAYERS,
     MAX_OUTPUTS,
@@ -104,7 +104,8 @@ def _completed(data: Any) -> dict[str, Any]:
     net = _defaults(NetSpec)
     dense = _defaults(Dense)
     whole["nets"] = [
-        net | dict(given) | {"layers": [dense | dict(layer) for layer in given["layers"]]} for given in data["nets"]
+        net | dict(given) | {"layers": [dict(x) if _is_residual(x) else dense | dict(x) for x in given["layers"]]}
+        for given in data["nets"]
     ]
     whole["action"] = {"kind": "Box"} | dict(data["action"])
     return whole
@@ -149,7 +150,8 @@ def _sizes(values: Any, most: int = MAX_UNITS, least: int = 1) -> tuple[int, ...
 
 
 def _net(data: Any) -> NetSpec:
-    if len(data["layers"]) + len(data["convs"]) + len(data["head_layers"]) > MAX_LAYERS:
+    blocks = sum(_sizes([layer["blocks"]])[0] for layer in data["layers"] if _is_residual(layer))
+    if len(data["layers"]) + blocks + len(data["convs"]) + len(data["head_layers"]) > MAX_LAYERS:
         raise ValueError(f"more layers than the {MAX_LAYERS} that are allowed")
     inputs, heads = (
         tuple((str(name), _sizes([size], most)[0]) for name, size in data[key])
@@ -159,7 +161,7 @@ def _net(data: Any) -> NetSpec:
     net = NetSpec(
         name=str(data["name"]),
         inputs=inputs,
-        layers=tuple(_dense(layer) for layer in data["layers"]),
+        layers=tuple(_residual(layer) if _is_residual(layer) else _dense(layer) for layer in data["layers"]),
         heads=heads,
         copies=_sizes([data["copies"]])[0],
         image=_sizes(data["image"]),
@@ -188,6 +190,15 @@ def _custom(data: Any) -> tuple[str, ...]:
 def _dense(data: Any) -> Dense:
     activation = _activation(data["activation"])
     return Dense(_sizes([data["units"]])[0], activation, bool(data["layer_norm"]), bool(data["noisy"]))
+
+
+def _is_residual(data: Any) -> bool:
+    return "blocks" in data
+
+
+def _residual(data: Any) -> Residual:
+    units, blocks = _sizes([data["units"], data["blocks"]])
+    return Residual(units, blocks, _activation(data["activation"]))
 
 
 def _conv(data: Any) -> Conv:

@@ -28,12 +28,15 @@ if TYPE_CHECKING:
 class TeamActorCritic:
     """The nets of ``spec`` as variables, see ``ActorCritic``; ``distribution`` is that of one agent's actions."""
 
-    def __init__(self, spec: PolicySpec, initial: Weights, scope: str, death_masking: bool) -> None:
-        """``death_masking``: the value sees zeros in the place of the state for agents that are gone."""
+    def __init__(
+        self, spec: PolicySpec, initial: Weights, scope: str, death_masking: bool, average: float = 0.0
+    ) -> None:
+        """``death_masking``: the value sees zeros in the place of the state for agents that are gone; others as there."""
         if spec.team is None:
             raise TypeError("a policy of a team is needed")
-        whole = ActorCritic(spec, initial, scope)
+        whole = ActorCritic(spec, initial, scope, average=average)
         self.variables: dict[str, Variable] = whole.variables
+        self.averaged, self.acting_values, self.move_average = whole.averaged, whole.acting_values, whole.move_average
         self.trained, self.published, self.values = whole.trained, whole.published, whole.values
         self.team, self._nets, self._masks = spec.team, spec.nets, death_masking
         self._discrete = spec.action.kind == "MultiDiscrete"

@@ -17,12 +17,13 @@ from drl_cli.checkpoints.files import COMMIT
 from drl_cli.config.env_names import displayed
 from drl_cli.errors import CheckpointError, InputError, RunFolderError
 from drl_cli.policies import policy_from_manifest
+from drl_cli.policies.nets import Residual
 from drl_cli.policies.numpy_policy import DEFAULT_POLICY
 from drl_cli.runs import retention
 from drl_cli.runs.run_folder import is_locked, read_record
 
 if TYPE_CHECKING:
-    from drl_cli.policies.nets import NetSpec
+    from drl_cli.policies.nets import Layer, NetSpec
     from drl_cli.policies.policy_spec import PolicySpec
 
 PACKAGES = ("numpy", "tensorflow", "ray", "gymnasium")
@@ -143,13 +144,19 @@ def _net(net: NetSpec) -> dict[str, Any]:
         "image": list(net.image) or None,
         "custom": net.custom[0] if net.custom else None,
         "convs": [[conv.filters, conv.kernel, conv.stride] for conv in net.convs],
-        "layers": [layer.units for layer in net.layers],
+        "layers": [units for layer in net.layers for units in _units(layer)],
+        "residual": any(isinstance(layer, Residual) for layer in net.layers),
         "activations": sorted({layer.activation for layer in (*net.convs, *net.layers)}),
         "lstm": net.lstm,
         "heads": dict(net.heads),
         "copies": net.copies,
         "weights": sum(math.prod(shape) for shape in net.weight_shapes().values()),
     }
+
+
+def _units(layer: Layer) -> list[int]:
+    """Return the units of a layer, of residual blocks those of each."""
+    return [layer.units] * layer.blocks if isinstance(layer, Residual) else [layer.units]
 
 
 def _arrays(found: Checkpoint) -> list[dict[str, Any]]:

@@ -104,13 +104,24 @@ def affine(weights, scope, x):
     return x @ weights[f"{scope}/kernel"] + weights[f"{scope}/bias"]
 
 
-def hidden(weights, net, x, layer_norm=False):
-    """The only hidden layer, tanh."""
-    x = affine(weights, f"{net}/dense_0", x)
-    if layer_norm:
-        x = (x - x.mean()) / np.sqrt(x.var() + 1e-6)
-        x = x * weights[f"{net}/dense_0/norm_scale"] + weights[f"{net}/dense_0/norm_offset"]
-    return np.tanh(x)
+def hidden(weights, net, x, layer_norm=False, mask=None):
+    """The only hidden layer, tanh, or SimBa's embedding, one residual block and last normalisation where the net has them.
+
+    ``mask`` [U] multiplies the layer's outputs before normalisation and tanh, where it is not None.
+    """
+    scope = f"{net}/dense_0"
+    x = affine(weights, scope, x)
+    x = x if mask is None else x * mask
+    if f"{scope}/block_0/wide/kernel" in weights:
+        wide = np.tanh(affine(weights, f"{scope}/block_0/wide", normed(weights, f"{scope}/block_0", x)))
+        return normed(weights, scope, x + affine(weights, f"{scope}/block_0/narrow", wide))
+    return np.tanh(normed(weights, scope, x) if layer_norm else x)
+
+
+def normed(weights, scope, x):
+    """Layer normalisation of one row."""
+    x = (x - x.mean()) / np.sqrt(x.var() + 1e-6)
+    return x * weights[f"{scope}/norm_scale"] + weights[f"{scope}/norm_offset"]
 
 
 def copy_of(weights, net, copy, copies):

@@ -12,7 +12,7 @@ class Losses:
     """SAC as in 1812.05905, one sample and one critic at a time."""
 
     def __init__(self, made, low, high):
-        self.config, self.critics = made, 2 if made.twin_q else 1
+        self.config, self.critics = made, made.critics
         self.half, self.middle = (high - low) / 2, (high + low) / 2
         asked = made.target_entropy
         self.entropy = -ACTION if asked in (None, "auto") else asked
@@ -29,29 +29,47 @@ class Losses:
             std = np.exp(affine(policy, "policy/log_std", x))
         return squashed(affine(policy, "policy/mean", x), std, noise, self.half, self.middle)
 
-    def q(self, weights, net, obs, action):
-        """The values of all critics for one row."""
+    def q(self, weights, net, obs, action, masks=None):
+        """The values of all critics for one row; ``masks`` [C, U]: what dropout multiplies hidden units by, or None."""
         each = [copy_of(weights, net, copy, self.critics) for copy in range(self.critics)]
+        masks = [None] * self.critics if masks is None else masks
         x, norm = np.concatenate([obs, action]), self.config.Q_model.layer_norm
-        return np.array([affine(own, f"{net}/q", hidden(own, net, x, norm))[0] for own in each])
+        hiddens = [hidden(own, net, x, norm, mask) for own, mask in zip(each, masks, strict=True)]
+        return np.array([affine(own, f"{net}/q", h)[0] for own, h in zip(each, hiddens, strict=True)])
+
+    def begin(self):
+        """An update begins."""
+
+    def target_q(self, present, row, obs, action):
+        """What the target holds of all critics, a number."""
+        return self.q(present, "target_critic", obs, action).min()
+
+    def online_q(self, weights, row, obs, action):
+        """The values of all critics that their losses see."""
+        return self.q(weights, "critic", obs, action)
+
+    def policy_q(self, present, row, obs, action):
+        """What the policy maximises, a number."""
+        return self.q(present, "critic", obs, action).min()
 
     def __call__(self, present, batch, noises):
+        self.begin()
         alpha, rows = np.exp(present["log_alpha"]), range(self.config.train_batch_size)
         counted = alpha if self.config.backup_entropy else 0.0
         targets = []
         for row in rows:
             action, logp = self.act(present, batch["next_obs"][row], noises[0][row], present)
-            value = self.q(present, "target_critic", batch["next_obs"][row], action).min() - counted * logp
+            value = self.target_q(present, row, batch["next_obs"][row], action) - counted * logp
             targets.append(batch["reward"][row] + batch["discount"][row] * value)
 
         def errors(weights):
-            return [targets[r] - self.q(weights, "critic", batch["obs"][r], batch["action"][r]) for r in rows]
+            return [targets[r] - self.online_q(weights, r, batch["obs"][r], batch["action"][r]) for r in rows]
 
         def actor(weights):
             found = []
             for row in rows:
                 action, logp = self.act(weights, batch["obs"][row], noises[1][row], present)
-                found.append(alpha * logp - self.q(present, "critic", batch["obs"][row], action).min())
+                found.append(alpha * logp - self.policy_q(present, row, batch["obs"][row], action))
             return weighted(batch, found)
 
         logp = np.array([self.act(present, batch["obs"][r], noises[1][r], present)[1] for r in rows])
@@ -67,7 +85,7 @@ class DiscreteLosses:
     """Christodoulou 2019, eq. 4, 10, 11 and 12: one sample, one critic and one action at a time."""
 
     def __init__(self, made):
-        self.config, self.critics = made, 2 if made.twin_q else 1
+        self.config, self.critics = made, made.critics
         asked = made.target_entropy
         self.entropy = made.target_entropy_fraction * np.log(N) if asked in (None, "auto") else asked
 

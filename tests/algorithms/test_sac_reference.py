@@ -9,10 +9,12 @@ from slow_sac import Losses
 pytestmark = pytest.mark.tensorflow
 
 LAYER_NORM = {"fcnet_hiddens": (3,), "fcnet_activation": "tanh", "layer_norm": True}
+RESIDUAL = {"fcnet_hiddens": (3,), "fcnet_activation": "tanh", "residual_blocks": True}
 CASES = {
     "plain": {},
     "single critic": {"twin_q": False},
     "layer norm": {"Q_model": LAYER_NORM, "policy_model": LAYER_NORM},
+    "residual blocks": {"Q_model": RESIDUAL, "policy_model": RESIDUAL, "twin_q": False},
     "policy delay": {"policy_delay": 2},
     "clipped": {"grad_clip": 0.05},
     "target entropy a number": {"target_entropy": 0.5},

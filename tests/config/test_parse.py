@@ -58,8 +58,7 @@ def message(mapping, where="--config", name="SAC"):
         (
             {"Q_model": None},
             "Q_model: null is not allowed; it takes a mapping with the keys fcnet_hiddens, fcnet_activation, "
-            "layer_norm "
-            "(--config).",
+            "layer_norm, residual_blocks (--config).",
         ),
         (
             {"Q_model": {"fcnet_hidens": [3]}},
@@ -232,7 +231,7 @@ def test_unprintable_key_is_shown_escaped():
 
 
 def test_key_that_resembles_none_is_answered_with_where_they_are_listed():
-    assert message({"num_accs": 1}) == "num_accs: unknown key (--config). drl algorithms SAC lists the keys."
+    assert message({"widgets": 1}) == "widgets: unknown key (--config). drl algorithms SAC lists the keys."
 
 
 @pytest.mark.parametrize("value", [float("nan"), float("inf"), -float("inf")])

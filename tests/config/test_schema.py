@@ -38,6 +38,7 @@ KEYS_OF_EXPLORATION = (
     "sde_sample_freq",
 )
 
+_ENSEMBLE = {"num_critics": 2, "target_critics": None, "policy_q": None, "critic_dropout": 0.0}
 DEFAULTS = {
     "num_workers": 0,
     "num_envs_per_worker": 4,
@@ -152,12 +153,15 @@ DEFAULTS = {
     "xla": None,
     "checkpoint_compress": True,
     "twin_q": True,
+    **_ENSEMBLE,
     "Q_model.fcnet_hiddens": [64, 64],
     "Q_model.fcnet_activation": "relu",
     "Q_model.layer_norm": False,
+    "Q_model.residual_blocks": False,
     "policy_model.fcnet_hiddens": [64, 64],
     "policy_model.fcnet_activation": "relu",
     "policy_model.layer_norm": False,
+    "policy_model.residual_blocks": False,
     "tau": 0.01,
     "initial_alpha": 0.2,
     "target_entropy": "auto",
@@ -183,10 +187,11 @@ DEFAULTS = {
 }
 
 _SOFT = {
+    *_ENSEMBLE,
     *(
         f"{net}.{name}"
         for net in ("Q_model", "policy_model")
-        for name in ("fcnet_hiddens", "fcnet_activation", "layer_norm")
+        for name in ("fcnet_hiddens", "fcnet_activation", "layer_norm", "residual_blocks")
     ),
     *(f"optimization.{part}_learning_rate" for part in ("actor", "critic", "entropy")),
     "initial_alpha",
@@ -209,6 +214,7 @@ _DDPG = {
     "critic_hiddens": [64, 64],
     "critic_hidden_activation": "relu",
     "layer_norm": False,
+    "residual_blocks": False,
     "actor_lr": 1e-3,
     "critic_lr": 1e-3,
     "use_huber": False,
@@ -236,6 +242,7 @@ _VALUES = {
     "model.fcnet_hiddens": [64, 64],
     "model.fcnet_activation": "relu",
     "model.layer_norm": False,
+    "model.residual_blocks": False,
     "tau": 1.0,
     "target_network_update_freq": 500,
     "hiddens": [64],
@@ -320,6 +327,7 @@ _IMITATION = {
     "model.fcnet_hiddens": [64, 64],
     "model.fcnet_activation": "tanh",
     "model.layer_norm": False,
+    "model.residual_blocks": False,
     "model.free_log_std": False,
 }
 _RECORDED = {
@@ -357,6 +365,7 @@ _ON_POLICY = {
     "model.fcnet_hiddens": [64, 64],
     "model.fcnet_activation": "tanh",
     "model.layer_norm": False,
+    "model.residual_blocks": False,
     "model.use_lstm": False,
     "model.lstm_cell_size": 64,
     "model.max_seq_len": 20,
@@ -460,6 +469,7 @@ _EVOLUTION = {
     "model.fcnet_hiddens": [],
     "model.fcnet_activation": "tanh",
     "model.layer_norm": False,
+    "model.residual_blocks": False,
     "noise_stdev": 0.1,
     "noise_size": None,
     "action_noise_std": 0.0,
@@ -519,11 +529,11 @@ DIFFERENCES = {
     "SAC": ({}, set()),
     "TQC": (
         {"num_critics": 2, "n_quantiles": 25, "top_quantiles_to_drop_per_net": 2},
-        {"twin_q", "target_entropy_fraction"},
+        {"twin_q", "target_entropy_fraction", "target_critics", "policy_q", "critic_dropout"},
     ),
     "CROSSQ": (
         {"policy_delay": 3, "bn_momentum": 0.99, "beta_1": 0.5},
-        {"tau", "target_network_update_freq", "target_entropy_fraction"},
+        {"tau", "target_network_update_freq", "target_entropy_fraction", *_ENSEMBLE},
     ),
     "CQL": (
         {
@@ -543,7 +553,7 @@ DIFFERENCES = {
             **{
                 name: value
                 for name, value in _DDPG.items()
-                if name.endswith(("hiddens", "activation", "layer_norm", "_lr"))
+                if name.endswith(("hiddens", "activation", "layer_norm", "residual_blocks", "_lr"))
             },
             **_RECORDED,
             "expectile": 0.7,
@@ -579,14 +589,14 @@ DIFFERENCES = {
     "QMIX": (_TEAM_VALUES, {*_SOFT, *_NO_STREAMS, "twin_q", "policy_delay"}),
     "VDN": ({**_TEAM_VALUES, "mixer": "vdn"}, {*_SOFT, *_NO_STREAMS, "twin_q", "policy_delay"}),
     "MADDPG": ({**_DDPG, **_MADDPG}, {*_SOFT, *_NO_SMOOTHING}),
-    "MAPPO": ({**_ON_POLICY, **_PPO, **_SDE, **_MAPPO}, {*_SOFT - {*_SDE}, *_REPLAY}),
+    "MAPPO": ({**_ON_POLICY, **_PPO, **_SDE, **_MAPPO}, {*_SOFT - {*_SDE}, *_REPLAY - {"policy_average"}}),
     "PG": ({**_ON_POLICY, **_PG}, {*_SOFT, *_REPLAY}),
     "A2C": ({**_ON_POLICY, **_A2C, **_SDE}, {*_SOFT - {*_SDE}, *_REPLAY}),
     "A3C": ({**_ON_POLICY, **_A3C}, {*_SOFT, *_REPLAY}),
-    "PPO": ({**_ON_POLICY, **_PPO, **_SDE}, {*_SOFT - {*_SDE}, *_REPLAY}),
+    "PPO": ({**_ON_POLICY, **_PPO, **_SDE}, {*_SOFT - {*_SDE}, *_REPLAY - {"policy_average"}}),
     "TRPO": ({**_ON_POLICY, **_TRPO, **_SDE}, {*_SOFT - {*_SDE}, *_REPLAY}),
-    "IMPALA": ({**_ON_POLICY, **_IMPALA}, {*_SOFT, *_REPLAY}),
-    "APPO": ({**_ON_POLICY, **_IMPALA, **_APPO}, {*_SOFT, *_REPLAY}),
+    "IMPALA": ({**_ON_POLICY, **_IMPALA}, {*_SOFT, *_REPLAY - {"policy_average"}}),
+    "APPO": ({**_ON_POLICY, **_IMPALA, **_APPO}, {*_SOFT, *_REPLAY - {"policy_average"}}),
     "MARWIL": ({**_IMITATION, **_MARWIL}, {*_SOFT, *_WINDOWS}),
     "BC": (_IMITATION, {*_SOFT, *_WINDOWS}),
     "ES": ({**_EVOLUTION, **_ES}, {*_SOFT, *_REPLAY, *_EXPLORING, "grad_clip"}),

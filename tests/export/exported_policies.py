@@ -6,6 +6,7 @@ import numpy as np
 import scored_policies
 
 from drl_cli.policies import filters
+from drl_cli.policies.nets import Residual
 from drl_cli.policies.policy_spec import ActionSpec, Conv, Dense, DiscreteSpec, NetSpec, PolicySpec, ValueSpec
 
 BOX = ActionSpec((-2.0, 0.0), (2.0, 1.0))
@@ -38,6 +39,7 @@ PLAIN = {
     "deterministic, batch and layer normalisation": _box(
         "deterministic", (("mean", 2),), layers=(Dense(7, "elu", True), Dense(6)), batch_norm=True
     ),
+    "deterministic, residual blocks": _box("deterministic", (("mean", 2),), layers=(Residual(6, 2, "relu"),)),
     "gaussian that is neither scaled nor clipped": _box(
         "gaussian", action=ActionSpec((-2.0, 0.0), (2.0, 1.0), False, False)
     ),

@@ -8,6 +8,7 @@ import pytest
 from drl_cli.policies.backward import ACTIVATION, Backward, is_differentiable
 from drl_cli.policies.forward import Forward
 from drl_cli.policies.forward_tf import TFNet
+from drl_cli.policies.nets import Residual
 from drl_cli.policies.policy_spec import ACTIVATIONS, Conv, Dense, NetSpec
 from drl_cli.tf1.tensorflow import tf
 
@@ -150,6 +151,7 @@ def test_net_with_other_parts_is_left_to_the_graph(part):
         Backward(net, {})
 
 
-def test_net_with_a_noisy_layer_is_left_to_the_graph():
+def test_net_with_a_noisy_layer_or_residual_blocks_is_left_to_the_graph():
+    assert not is_differentiable(NetSpec("net", (("obs", 2),), (Residual(3, 1),), HEADS))
     assert not is_differentiable(NetSpec("net", (("obs", 2),), (Dense(3, noisy=True),), HEADS))
     assert is_differentiable(NetSpec("net", (("obs", 2),), (Dense(3, layer_norm=True),), HEADS))

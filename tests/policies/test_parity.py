@@ -8,6 +8,7 @@ import pytest
 from drl_cli.policies import distributions, distributions_tf
 from drl_cli.policies.forward import Forward
 from drl_cli.policies.forward_tf import ACTIVATION, TFNet, variables_of
+from drl_cli.policies.nets import Residual
 from drl_cli.policies.policy_spec import ACTIVATIONS, ActionSpec, Conv, Dense, NetSpec, PolicySpec
 from drl_cli.tf1.tensorflow import tf
 
@@ -88,6 +89,7 @@ def test_greedy_action_is_the_same_in_both():
 FEATURES = {
     "noisy layers and heads": {"layers": (Dense(7, noisy=True),), "noisy_heads": True},
     "heads with layers of their own": {"layers": (Dense(7),), "head_layers": (Dense(6, "tanh"), Dense(5, noisy=True))},
+    "residual blocks": {"layers": (Residual(6, 2, "swish"),), "head_layers": (Dense(4),)},
     "batch normalisation": {"layers": (Dense(7), Dense(6, "tanh")), "batch_norm": True},
     "batch normalisation without layers": {"layers": (), "batch_norm": True},
     "state-dependent exploration": {"layers": (Dense(7, "tanh"),), "sde": True},

@@ -106,6 +106,7 @@ def _with(value, *path):
     return data
 
 
+RESIDUAL = {"units": 5, "blocks": 2, "activation": "relu"}
 HOSTILE = {
     "nothing": None,
     "a list": [],
@@ -134,6 +135,9 @@ HOSTILE = {
     "units text": _with("5", "nets", 0, "layers", 0, "units"),
     "units fraction": _with(5.5, "nets", 0, "layers", 0, "units"),
     "layer_norm text": _with("false", "nets", 0, "layers", 0, "layer_norm"),
+    "residual blocks none": _with(RESIDUAL | {"blocks": 0}, "nets", 0, "layers", 0),
+    "residual blocks too many": _with(RESIDUAL | {"blocks": 65}, "nets", 0, "layers", 0),
+    "residual blocks with a key of dense layers": _with(RESIDUAL | {"layer_norm": True}, "nets", 0, "layers", 0),
     "layers null": _with(None, "nets", 0, "layers"),
     "too many layers": _with([DATA["nets"][0]["layers"][0]] * 1000, "nets", 0, "layers"),
     "inputs do not fit obs": _with([["obs", 4]], "nets", 0, "inputs"),

@@ -53,6 +53,7 @@ def test_policy_and_arrays_are_told(run):
     )
     (net,) = held["policy"]["nets"]
     assert (net["layers"], net["heads"], net["activations"]) == ([4], {"mean": 1, "log_std": 1}, ["tanh"])
+    assert net["residual"] is False
     found = {one["name"]: (one["dtype"], one["shape"], one["bytes"]) for one in held["arrays"]}
     assert found["default_policy/policy/dense_0/kernel"] == ("float32", [3, 4], 48)
     assert len(found) == 6 and held["replay"] is None

@@ -58,6 +58,7 @@ RUNS = {
     "TD3 gSDE": ("TD3", "Pendulum-v1", SDE),
     "APEX_DDPG": ("APEX_DDPG", "Pendulum-v1", {}),
     "SAC Discrete": ("SAC", "CartPole-v1", {"prioritized_replay": True}),
+    "SAC ensemble": ("SAC", "Pendulum-v1", {"num_critics": 3, "target_critics": 2, "critic_dropout": 0.1}),
     "SAC gSDE": ("SAC", "Pendulum-v1", {"use_sde": True}),
     "CROSSQ": ("CROSSQ", "Pendulum-v1", {"policy_average": 0.9}),
     "TQC": ("TQC", "Pendulum-v1", {}),

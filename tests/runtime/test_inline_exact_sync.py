@@ -35,6 +35,7 @@ LSTM = {"model": {"fcnet_hiddens": [8], "use_lstm": True, "lstm_cell_size": 4, "
 SHORT_LSTM = {"model": LSTM["model"] | {"max_seq_len": 2}}
 RUNS = {
     "PPO": ("PPO", "CartPole-v1", PASSES),
+    "PPO averaged": ("PPO", "CartPole-v1", PASSES | {"policy_average": 0.9}),
     "PPO Box": ("PPO", "Pendulum-v1", PASSES),
     "PPO LSTM": ("PPO", "drl/StatelessCartPole-v1", PASSES | LSTM),
     "PPO whole episodes": ("PPO", "CartPole-v1", PASSES | {"batch_mode": "complete_episodes"}),

@@ -22,8 +22,15 @@ _RLLIB_FILTERS = {
     (84, 84): ((16, 8, 4), (32, 4, 2), (256, 11, 1)),
     (42, 42): ((16, 4, 2), (32, 4, 2), (256, 11, 1)),
 }
-REPLACED = ("fcnet_hiddens", "fcnet_activation", "layer_norm", "conv_filters", "conv_activation")
+REPLACED = ("fcnet_hiddens", "fcnet_activation", "layer_norm", "residual_blocks", "conv_filters", "conv_activation")
 """Keys of ``model`` that have no effect beside a ``custom_model``, which replaces such layers."""
+RESIDUAL = (
+    "SimBa's residual blocks instead of plain hidden layers: a linear embedding, a block for each entry of {hiddens} (layer "
+    "normalisation, a layer of four times the units, the activation, back to the units, added to the block's input), and a "
+    "last layer normalisation. All entries must be equal. In the paper observations are normalised too: set "
+    "observation_filter MeanStdFilter."
+)
+"""What ``residual_blocks`` means, but for the key that lists the blocks."""
 _SMALL = 8  # pixels of the longer side at which our own filters stop halving
 
 
@@ -64,6 +71,13 @@ class FullyConnected(Section):
     )
     fcnet_activation: ACTIVATIONS = key("relu", "Activation of each hidden layer.")
     layer_norm: bool = key(False, "Layer normalisation before the activation of each hidden layer.")
+    residual_blocks: bool = key(False, RESIDUAL.format(hiddens="fcnet_hiddens"))
+
+    @model_validator(mode="after")
+    def _has_blocks_of_one_width(self) -> Self:
+        if self.residual_blocks:
+            residual_misfit("fcnet_hiddens", self.fcnet_hiddens, self.layer_norm)
+        return self
 
 
 class OwnNetwork(Section):
@@ -143,6 +157,16 @@ class RecurrentNetwork(Network):
         why="as wide as the layers before it; 256 cells need fourteen times the arithmetic",
     )
     max_seq_len: Whole = key(20, "Length of the sequences on which the LSTM is trained.", "env steps", ge=1, le=1000)
+
+
+def residual_misfit(name: str, hiddens: tuple[int, ...], layer_norm: bool) -> None:
+    """Raise MisfitError where residual blocks of ``hiddens``, the value of the key ``name``, cannot be."""
+    if len(set(hiddens)) != 1:
+        raise MisfitError(
+            name, f"residual_blocks needs one or more entries that are all equal, such as [64, 64], not {list(hiddens)}"
+        )
+    if layer_norm:
+        raise MisfitError("layer_norm", "residual_blocks have layer normalisation of their own; leave it out")
 
 
 def conv_filters(model: Vision, height: int, width: int) -> list[tuple[int, int, int, str]]:

@@ -1,7 +1,7 @@
-"""Keys that off-policy algorithms share: target networks, critics, an averaged policy; and values that exclude one another.
+"""Keys that off-policy algorithms share: target networks, critics; and values that exclude one another.
 
 Mixed into the configs of SAC, TQC, CrossQ, DDPG, DQN, IQL and their kin. Names and meanings are RLlib's (SAC, DDPG and DQN,
-1.0.1), except for ``policy_average``.
+1.0.1).
 """
 
 import math
@@ -11,6 +11,7 @@ from pydantic import Field, model_validator
 from typing_extensions import Self
 
 from drl_cli.config.schema import MisfitError, Section, Whole, default, key
+from drl_cli.config.sections.averaged_policy import AveragedPolicyKeys
 from drl_cli.config.sections.common import CommonKeys
 from drl_cli.config.sections.environment import EnvironmentKeys
 from drl_cli.config.sections.estimates import EstimateKeys
@@ -108,6 +109,7 @@ class BufferedKeys(
 
 
 class OffPolicyKeys(
+    AveragedPolicyKeys,
     ReplayKeys,
     BufferedKeys,
     defaults={
@@ -118,14 +120,6 @@ class OffPolicyKeys(
     """What every algorithm has that learns the values of actions from a replay."""
 
     model: Vision = key(Vision(), "The layers before all others: convolutions for images, or a custom network.")
-    policy_average: float = key(
-        0.0,
-        "Decay of a running average of the policy's weights, per update; the average acts, is evaluated and is "
-        "checkpointed. 0 uses the newest weights. The averaging window is about 1 / (1 - policy_average) updates.",
-        "share per update",
-        ge=0,
-        lt=1,
-    )
 
 
 def _window(config: BufferedKeys) -> str:
