@@ -9,6 +9,7 @@ Kinds and their fields:
     run          run                              path of the run's folder, once it is open
     phase        text                             something that takes time begins ("starting Ray, 2 workers")
     notice       text                             something the user should know once ("…-v2 runs as …-v3")
+    choice       text                             a line about the algorithm chosen for a command without --run
     warning      text                             something that is probably not meant
     progress     counters (see Trainer.progress)  several times a second while training; for screens only
     bottleneck   name, text, shares               what the run waits for by now, from measured times (runtime.bottleneck)

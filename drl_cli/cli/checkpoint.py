@@ -66,9 +66,9 @@ def info(session: Session, path: str, latest: bool, imports: tuple[str, ...], ar
     JSON: {"path", "run", "saved", "algorithm", "env", "seed", "training_iteration", "counters": {…}, "score": {…},
     "versions": {…}, "size", "files": [{"name", "size", "sha256", "part"}], "policy": {"distribution", "obs", "action",
     "filter", "scaled_rewards", "memory", "sees_previous", "values", "team": the agents that it acts for at once, or null,
-    "nets": [{"name", "inputs", "image", "custom", "convs", "layers", "activations", "lstm", "heads", "copies", "weights"}],
-    "weights"}, "policies": {id: the same and "agents", "trained", "differs_in"} with several agents, "arrays": [{"file",
-    "name", "dtype", "shape", "bytes"}], "replay": {"shards", "rows", "bytes"}, "can": {"play", "restore", "resume":
+    "nets": [{"name", "inputs", "image", "custom", "convs", "layers", "residual", "activations", "lstm", "heads", "copies",
+    "weights"}], "weights"}, "policies": {id: the same and "agents", "trained", "differs_in"} with several agents, "arrays":
+    [{"file", "name", "dtype", "shape", "bytes"}], "replay": {"shards", "rows", "bytes"}, "can": {"play", "restore", "resume":
     {"possible", "why"}}}; null where there is nothing; sizes are in bytes.
     """
     from drl_cli.runs.checkpoint_contents import holding
@@ -170,7 +170,8 @@ def _net(net: Mapping[str, Any]) -> str:
     inputs = " + ".join(f"{name} {size}" for name, size in net["inputs"].items())
     heads = " + ".join(f"{name} {size}" for name, size in net["heads"].items())
     own = [f"custom {net['custom']}"] if net["custom"] else []
-    parts = [inputs, *own, *convs, *(str(units) for units in net["layers"]), *lstm, heads]
+    block = "residual " if net["residual"] else ""
+    parts = [inputs, *own, *convs, *(f"{block}{units}" for units in net["layers"]), *lstm, heads]
     kinds = f" ({', '.join(net['activations'])})" if net["activations"] else ""
     copies = f"{net['copies']} x " if net["copies"] > 1 else ""
     return f"{copies}{net['name']}: {' > '.join(parts)}{kinds}, {net['weights']:,} weights"

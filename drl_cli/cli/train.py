@@ -41,6 +41,7 @@ if TYPE_CHECKING:
     from drl_cli.experiments.spec import ExperimentSpec
 
 EXAMPLES = """
+drl train --env Acrobot-v1
 drl train -f lunarlander-continuous-sac
 drl train --run SAC --env Pendulum-v1 --stop evaluation/episode_reward_mean=-200
 drl train --run SAC --env LunarLanderContinuous-v3 --config '{"num_workers": 4}' -s gamma=0.98
@@ -90,6 +91,8 @@ def train(
     if code is not None:
         return code
     found, reported = _read(config_file, flags, search_flags)
+    if not quiet:
+        _say_choice(reported)
     if isinstance(found, SearchSpec):
         return search.SearchRun(session, *output).start(found)
     return Show(session, *output, imports).run(found, reported)
@@ -107,6 +110,7 @@ def _plan(
     from drl_cli.experiments.search_spec import SearchSpec
 
     found, reported = _read(config_file, flags, search_flags)
+    _say_choice(reported)
     if isinstance(found, SearchSpec):
         spec, trials = run_plan.largest(found)
         notices = found.notices
@@ -151,6 +155,13 @@ def _read(
         return search_spec.read(config_file, flags, search_flags), reported
     finally:
         unsubscribe()
+
+
+def _say_choice(reported: Sequence[tuple[str, Mapping[str, Any]]]) -> None:
+    """Print what was chosen for a command without --run, where the live screen does not overwrite it."""
+    for kind, fields in reported:
+        if kind == "choice":
+            terminal.say(fields["text"])
 
 
 class Show:

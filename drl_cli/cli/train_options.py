@@ -41,7 +41,7 @@ _WHAT = [
         metavar="NAME",
         group=WHAT,
         shell_complete=shell_words.algorithms,
-        help="Algorithm, such as SAC.",
+        help="Algorithm, such as SAC; without it and without -f, one is chosen for --env.",
     ),
     group.option(
         "--env",

@@ -2,6 +2,7 @@
 
 A tree is one experiment of a file, the record of a run that is resumed, or the bare command, with the flags laid over it:
 ``--config`` and ``--stop`` objects, then ``-s`` and ``--stop field=value``, then the flags that have names of their own.
+A command without ``--run`` gets an algorithm and keys chosen for its environment (``experiments.algorithm_choice``).
 ``experiments.spec`` makes a run of a tree, ``experiments.search_spec`` a search.
 
 ``Flags`` holds what was typed; a missing key or None means that it was not:
@@ -28,7 +29,7 @@ from drl_cli.config.assignments import parse_assignment, parse_object
 from drl_cli.config.origins import Layers, Where
 from drl_cli.envs import make
 from drl_cli.errors import ConfigError
-from drl_cli.experiments import experiment_files
+from drl_cli.experiments import algorithm_choice, experiment_files
 from drl_cli.experiments.resume import Recorded, find_run
 from drl_cli.runs.run_folder import results_folder
 
@@ -87,7 +88,9 @@ def read(path_or_name: Path | str | None, flags: Flags) -> list[ConfigTree]:
         ]
     name = name or "default"
     if not flags.get("resume"):
-        return [ConfigTree(name, with_flags({}, COMMAND, flags))]
+        layers = with_flags({}, COMMAND, flags)
+        algorithm_choice.complete(layers, flags)
+        return [ConfigTree(name, layers)]
     recorded = Recorded(find_run(flags["resume"], results_folder(flags.get("local_dir")), name))
     return [ConfigTree(recorded.experiment, with_flags(recorded.mapping, recorded.where, flags), recorded)]
 

@@ -13,6 +13,8 @@ still holds. They stay silent where a run is merely slow or noisy: what has reac
 - *temperature*: SAC's alpha beyond 100: the target entropy cannot be reached.
 - *making*: more than a tenth of sampling goes into making environments.
 - *one score*: evaluations give exactly the same reward in every episode, again and again, and training does not move either.
+- *no progress*: after many env steps training rewards are where they began, and the results name a cause: one return in all
+  episodes, large rewards or observations that nothing scales.
 - *fallen*: evaluations stay below half of what they had reached.
 
 A run in which nothing moves has no results; ``StallWatch`` looks at it between them:
@@ -40,6 +42,8 @@ NO_CHOICE, NO_NOISE = 0.01, 0.01  # share of the largest entropy; deviation, in 
 EXPLODED = 10.0  # times what rewards can explain
 HOT = 100.0
 SAME_SCORES, SAME_STEPS = 5, 30_000  # evaluations of one score, and env steps over which
+NO_PROGRESS_STEPS = 100_000
+LARGE_RETURN, LARGE_OBSERVATION = 1000.0, 20.0  # from which on gradients are dominated by units
 MAKING, MAKING_S = 0.1, 1.0  # share of sampling, and seconds of sampling before it is judged
 
 
@@ -78,7 +82,8 @@ class Diagnosis:
         for name, needed, text in (
             ("no episode", 1, self._no_episode(result)),
             *(found for policy, stats in learner.items() for found in self._of_policy(policy, result, stats or {})),
-            ("one score", 1, self._one_score()),
+            ("one score", 1, self._one_score(result)),
+            ("no progress", 1, self._no_progress(result)),
             ("fallen", 1, self._fallen()),
         ):
             self._held[name] = self._held.get(name, 0) + 1 if text else 0
@@ -155,7 +160,7 @@ class Diagnosis:
             if value is not None and abs(value) > EXPLODED * bound:
                 return (
                     f"Looks as if it diverges: {name} of {value:,.3g}, where the rewards seen add up to {bound:,.3g} at most. "
-                    "Lower the learning rates, set grad_clip, or update the targets more slowly."
+                    f"{self._scale_rewards()}Lower the learning rates, set grad_clip, or update the targets more slowly."
                 )
         return None
 
@@ -176,7 +181,7 @@ class Diagnosis:
             f"({stats.get('target_entropy')}) cannot be reached. Lower target_entropy."
         )
 
-    def _one_score(self) -> str | None:
+    def _one_score(self, result: Mapping[str, Any]) -> str | None:
         score, newest = self._history.common_score(SAME_SCORES), list(self._history.evaluations)[-SAME_SCORES:]
         trained = [one.trained for one in newest if one.trained is not None]
         if score is None or not trained or newest[-1].steps - newest[0].steps < SAME_STEPS:
@@ -185,9 +190,43 @@ class Diagnosis:
             return None
         return (
             f"Looks stuck: every episode of the last {SAME_SCORES} evaluations scored exactly {score:g}, and the "
-            f"training reward does not change either: rewarded states may never have been reached. Explore more, or "
-            f"longer."
+            f"training reward does not change either: rewarded states may never have been reached. "
+            f"{self._cut_short(result)}{self._facts.explore}."
         )
+
+    def _no_progress(self, result: Mapping[str, Any]) -> str | None:
+        """Name the cause of a run that has learnt nothing yet; None where its results show none, as it may be slow."""
+        steps = result.get("timesteps_total") or 0
+        if self._facts.reads or steps < NO_PROGRESS_STEPS or not self._history.is_where_it_began:
+            return None
+        only, bound = self._history.only_return, self._facts.bound
+        if self._one_score(result) or (only is not None and only > 0):
+            return None  # that finding says the same; or there is nothing more to get
+        if only is not None:
+            cause = f"Every episode returned {only:g}, so that rewarded states may never have been reached. "
+            cause += f"{self._cut_short(result)}{self._facts.explore}."
+        elif large := self._scale_rewards():
+            cause = large.rstrip()
+        elif bound is not None and bound > LARGE_OBSERVATION:
+            cause = f"Observations reach {bound:,.4g} and are not scaled: set observation_filter=MeanStdFilter."
+        else:
+            return None
+        return f"Looks stuck: after {steps:,} env steps training rewards are where they began. {cause}"
+
+    def _scale_rewards(self) -> str:
+        """Return the advice to scale rewards, with a blank after it; an empty string where they are small or scaled."""
+        largest = self._history.largest_return
+        if self._facts.scaled or largest <= LARGE_RETURN:
+            return ""
+        return f"Returns reach {largest:,.4g} in size and are not scaled: set reward_scaling=true. "
+
+    def _cut_short(self, result: Mapping[str, Any]) -> str:
+        """Say, with a blank after it, where every episode of late was cut at the time limit; else an empty string."""
+        limit, length = self._facts.limit, result.get("episode_len_mean")
+        if limit is None or length is None or length < limit:
+            return ""
+        advice = "Raise horizon. " if limit == self._facts.horizon else ""
+        return f"Every episode is cut after {limit:,} steps, perhaps too early. {advice}"
 
     def _is_perfect(self) -> bool:
         """Whether the newest evaluations all scored the same, and that may be the highest score of this environment.

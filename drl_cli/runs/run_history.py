@@ -11,29 +11,36 @@ from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from drl_cli.config.sections.offline import reads_only
+from drl_cli.config.sections.on_policy import OnPolicyKeys
+from drl_cli.config.sections.replay import BufferKeys
+from drl_cli.config.sections.rollout import RolloutKeys
 from drl_cli.envs import make
+from drl_cli.evolution.keys import EvolutionKeys
 
 if TYPE_CHECKING:
     from drl_cli.config.sections.common import CommonKeys
 
 FALLEN = 8  # evaluations that are kept
 NEWEST = 20  # results whose rewards say whether training still rises
+EARLY = 5  # results whose rewards say where training began
 STILL_RISING = 0.05  # of the spread of rewards so far
 
 
 class Situation(NamedTuple):
     """What is known of a run before it starts.
 
-    gamma, streams (environments side by side), limit: steps after which an episode is cut, or None; target: the reward that
-    is wanted, or None; threshold: that at which the registry calls the environment solved, or None; choices: ln of the number
-    of choices of Discrete actions, None for Box; dims: numbers of an action; scaled: rewards are learnt from in other units
-    than they are reported in; reads: all is read from files, no environment is stepped; fresh: every episode has a new
-    environment.
+    gamma, streams (environments side by side), limit: steps after which an episode is cut, or None; horizon: the key, which
+    may be that limit; target: the reward that is wanted, or None; threshold: that at which the registry calls the environment
+    solved, or None; choices: ln of the number of choices of Discrete actions, None for Box; dims: numbers of an action; scaled:
+    rewards are learnt from in other units than they are reported in; reads: all is read from files, no environment is stepped;
+    fresh: every episode has a new environment; bound: the largest bound of observations that are vectors and not filtered,
+    else None; explore: which keys make the run explore more, as a sentence without its stop.
     """
 
     gamma: float = 0.99
     streams: int = 1
     limit: int | None = None
+    horizon: int | None = None
     target: float | None = None
     threshold: float | None = None
     choices: float | None = None
@@ -41,6 +48,8 @@ class Situation(NamedTuple):
     scaled: bool = False
     reads: bool = False
     fresh: bool = False
+    bound: float | None = None
+    explore: str = "Explore more"
 
 
 def situation(config: CommonKeys, env: str, env_facts: Mapping[str, Any], goal: float | None = None) -> Situation:
@@ -52,6 +61,7 @@ def situation(config: CommonKeys, env: str, env_facts: Mapping[str, Any], goal: 
         gamma=config.gamma,
         streams=max(1, config.num_workers) * config.num_envs_per_worker,
         limit=min((limit for limit in limits if limit), default=None),
+        horizon=config.horizon,
         target=goal if goal is not None else threshold,
         threshold=threshold,
         choices=choices,
@@ -59,7 +69,29 @@ def situation(config: CommonKeys, env: str, env_facts: Mapping[str, Any], goal: 
         reads=reads_only(config),
         fresh=config.fresh_envs,
         scaled=bool(config.reward_scaling or config.clip_rewards),
+        bound=None
+        if config.observation_filter != "NoFilter"
+        else _largest_bound((env_facts.get("spaces") or {}).get("obs")),
+        explore=_exploration(config),
     )
+
+
+def _largest_bound(obs: Mapping[str, Any] | None) -> float | None:
+    """Return the bound of a vector that is farthest from 0, without its sign; None for images, and where there is none."""
+    if obs is None or len(obs.get("shape") or ()) != 1:
+        return None
+    sides = [obs.get("low"), obs.get("high")]
+    every = [bound for side in sides for bound in (side if isinstance(side, list) else [side]) if bound is not None]
+    return max((abs(float(bound)) for bound in every), default=None)
+
+
+def _exploration(config: CommonKeys) -> str:
+    """Return which key of ``config`` makes a run explore more, as a sentence without its stop."""
+    if isinstance(config, OnPolicyKeys):
+        return "Raise entropy_coeff"
+    if isinstance(config, BufferKeys) and isinstance(config, RolloutKeys):
+        return "Hold random actions for some steps (exploration_config.hold_steps), or take more (learning_starts)"
+    return "Raise noise_stdev" if isinstance(config, EvolutionKeys) else "Explore more"
 
 
 def _registered(look_up: Callable[[str], Any], env_id: str) -> Any:
@@ -106,6 +138,7 @@ class History:
         self.returns_from, self.returns_to = math.inf, -math.inf  # returns of single training episodes
         self.ended = (0, 0)  # (episodes, env steps) when an episode last ended
         self.evaluations: deque[ScoredEvaluation] = deque(maxlen=FALLEN)
+        self.early: list[float] = []  # episode_reward_mean of the first results
         self.count = 0  # evaluations so far
         self.first: ScoredEvaluation | None = None
         self.best: ScoredEvaluation | None = None
@@ -115,6 +148,7 @@ class History:
         reward = result.get("episode_reward_mean")
         if reward is not None:
             self.rewards.append(reward)
+            self.early += [reward] if len(self.early) < EARLY else []
             self.lowest, self.highest = min(self.lowest, reward), max(self.highest, reward)
         for name in ("episode_reward_max", "episode_reward_min"):
             value = result.get(name)
@@ -149,6 +183,21 @@ class History:
         half = NEWEST // 2
         before, after = list(self.rewards)[:half], list(self.rewards)[half:]
         return sum(after) / half - sum(before) / half > STILL_RISING * (self.highest - self.lowest)
+
+    @property
+    def is_where_it_began(self) -> bool:
+        """Whether training rewards have never risen above those of the first results by what is worth mentioning.
+
+        That is a twentieth of what single episodes differ by.
+        """
+        if len(self.rewards) < NEWEST or len(self.early) < EARLY:
+            return False
+        return self.highest - sum(self.early) / EARLY <= STILL_RISING * (self.returns_to - self.returns_from)
+
+    @property
+    def only_return(self) -> float | None:
+        """The return of every training episode so far where all had the same, else None."""
+        return self.returns_to if self.returns_to == self.returns_from else None
 
     def has_reached(self, target: float | None) -> bool:
         """Whether the reward that is wanted was seen: such a run is neither stuck nor lost."""

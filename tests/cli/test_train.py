@@ -147,6 +147,25 @@ def test_next_commands_carry_what_the_environment_needs(world, capsys):
     assert "drl rollout '/r/my run' --import mine --env mine:My-v0\n" in capsys.readouterr().out
 
 
+def test_command_without_run_shows_the_choice_before_it_starts(monkeypatch, capsys):
+    specs = []
+    monkeypatch.setattr("drl_cli.experiments.run.run", lambda spec, request: specs.append(spec) or ended())
+    monkeypatch.setattr(train.search, "resume", lambda *given: None)
+    assert cli.main(["train", "--env", "CartPole-v1", "-s", "gamma=0.98"]) == 0
+    said = capsys.readouterr().err.splitlines()
+    assert said[0].startswith("No --run given: PPO, for discrete actions and cheap steps (")
+    assert said[1].startswith("Keys: observation_filter=MeanStdFilter (deviations from 0.0")
+    pasted = "drl train --run PPO --env CartPole-v1 -s gamma=0.98 -s observation_filter=MeanStdFilter"
+    assert said[2] == f"The same: {pasted}"
+    assert (specs[0].run, specs[0].config.gamma, specs[0].config.observation_filter) == ("PPO", 0.98, "MeanStdFilter")
+
+
+def test_command_without_run_for_an_unknown_environment_is_refused_in_one_line(capsys):
+    assert cli.main(["train", "--env", "CartPol-v1"]) == 2
+    said = "Error: There is no environment 'CartPol-v1'. Did you mean 'CartPole-v1' or 'CartPole-v0'? (--env).\n"
+    assert capsys.readouterr().err == said
+
+
 def test_interruption_tells_how_to_go_on(world, capsys):
     world.outcomes = [ended("interrupted", 130, "interrupted at iteration 30")]
     assert cli.main(["train"]) == 130

@@ -5,8 +5,10 @@ import math
 import pytest
 from diagnoses import Clock, names
 
+from drl_cli.algorithms import table
+from drl_cli.config.parse import parse
 from drl_cli.runs.diagnosis import Diagnosis
-from drl_cli.runs.run_history import Situation
+from drl_cli.runs.run_history import Situation, situation
 
 
 def result(steps, reward=None, evaluation=None, episodes=None, **stats):
@@ -123,6 +125,99 @@ def test_evaluations_of_one_score_are_told_after_many_steps(told):
     for number in range(1, 7):
         seen.see(result(10_000 * number, -200.0, (number, -200.0, -200.0, -200.0)))
     assert names(told) == ["one score"] and "exactly -200" in told[0]["text"]
+
+
+LIKE_AT_FIRST = [-300.0, -310.0, -305.0, -295.0, -290.0] * 8
+
+
+def _standing_still(seen, rewards=LIKE_AT_FIRST, steps=5000, **changes):
+    """Results whose training rewards do not rise; returns of single episodes differ by 200."""
+    for number, reward in enumerate(rewards, 1):
+        row = {"episode_reward_max": reward + 100.0, "episode_reward_min": reward - 100.0, **changes}
+        seen.see({**result(steps * number, reward), **row})
+
+
+@pytest.mark.parametrize(
+    ("facts", "changes", "advice"),
+    [
+        (
+            {"explore": "Raise entropy_coeff"},
+            {"rewards": [0.0] * 40, "episode_reward_max": 0.0, "episode_reward_min": 0.0},
+            "Every episode returned 0, so that rewarded states may never have been reached. Raise entropy_coeff.",
+        ),
+        (
+            {"limit": 100, "horizon": 100},
+            {"rewards": [-1.0] * 40, "episode_reward_max": -1.0, "episode_reward_min": -1.0},
+            "Every episode is cut after 100 steps, perhaps too early. Raise horizon. Explore more.",
+        ),
+        (
+            {},
+            {"episode_reward_min": -9000.0},
+            "Returns reach 9,000 in size and are not scaled: set reward_scaling=true.",
+        ),
+        ({"bound": 255.0}, {}, "Observations reach 255 and are not scaled: set observation_filter=MeanStdFilter."),
+    ],
+)
+def test_no_progress_names_its_cause_and_the_key_to_change(told, facts, changes, advice):
+    _standing_still(Diagnosis(Situation(**facts), Clock()), **changes)
+    assert names(told) == ["no progress"]
+    assert told[0]["text"].startswith("Looks stuck: after 100,000 env steps training rewards are where they began. ")
+    assert told[0]["text"].endswith(advice)
+
+
+@pytest.mark.parametrize(
+    ("facts", "changes"),
+    [
+        ({}, {}),  # no cause is known: it may be slow
+        ({"scaled": True}, {"episode_reward_min": -9000.0}),
+        ({"bound": 8.0}, {}),
+        ({"bound": 255.0}, {"steps": 2000}),  # too early
+        ({"bound": 255.0}, {"rewards": [-300.0 + number for number in range(40)]}),
+        ({"bound": 255.0, "target": -290.0}, {}),
+        ({"bound": 255.0, "reads": True}, {}),
+    ],
+)
+def test_no_progress_without_a_cause_or_for_a_short_time_is_no_news(told, facts, changes):
+    _standing_still(Diagnosis(Situation(**facts), Clock()), **changes)
+    assert told == []
+
+
+def test_values_that_explode_with_large_returns_name_the_scale_of_rewards(told):
+    seen = Diagnosis(Situation(gamma=0.99), Clock())
+    for _ in range(3):
+        seen.see(result(1000, -5000.0, mean_q=1e6))
+    assert names(told) == ["values"]
+    assert "Returns reach 5,000 in size and are not scaled: set reward_scaling=true. Lower the" in told[0]["text"]
+
+
+def test_one_score_names_the_key_that_explores(told):
+    seen = Diagnosis(Situation(target=-110.0, limit=200, explore="Raise entropy_coeff"), Clock())
+    for number in range(1, 7):
+        row = result(10_000 * number, -200.0, (number, -200.0, -200.0, -200.0))
+        seen.see({**row, "episode_len_mean": 200.0})
+    assert told[0]["text"].endswith(
+        "reached. Every episode is cut after 200 steps, perhaps too early. Raise entropy_coeff."
+    )
+
+
+BOUNDED = {"shape": [3], "low": [0.0, -400.0, None], "high": [1.0, 255.0, 2.0]}
+
+
+@pytest.mark.parametrize(
+    ("run", "given", "obs", "bound", "explore"),
+    [
+        ("PPO", {}, BOUNDED, 400.0, "Raise entropy_coeff"),
+        ("PPO", {"observation_filter": "MeanStdFilter"}, BOUNDED, None, "Raise entropy_coeff"),
+        ("PPO", {}, {"shape": [84, 84, 4], "low": 0, "high": 255}, None, "Raise entropy_coeff"),
+        ("DQN", {}, {"shape": [99], "low": None, "high": 50.0}, 50.0, "Hold random actions for some steps"),
+        ("SAC", {}, {"shape": [1], "low": [None], "high": [None]}, None, "Hold random actions for some steps"),
+        ("ARS", {}, BOUNDED, None, "Raise noise_stdev"),
+    ],
+)
+def test_situation_knows_what_scales_observations_and_what_explores(run, given, obs, bound, explore):
+    config = parse(table.find(run), given, "the test")
+    known = situation(config, "CartPole-v1", {"spaces": {"obs": obs}})
+    assert known.bound == bound and known.explore.startswith(explore)
 
 
 def perfect(seen, score, lower=None, first=1):
