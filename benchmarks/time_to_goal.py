@@ -5,13 +5,15 @@
 
 The clock runs from the start of the process (imports, Ray and compilation included) to the touch: a greedy evaluation at
 the goal that fresh episodes inside the run confirm (``evaluation_confirm_episodes``). *Held* is the mean of the next
-three evaluations; they run after the clock has stopped. Every run is a process of its own, one after the other.
+three evaluations; they run after the clock has stopped. Every run is a process of its own, one after the other. *CPU s* is the
+processor time of all its processes until its end, those evaluations included: it depends less on what else the machine does.
 """
 
 import argparse
 import json
 import os
 import platform
+import resource
 import shlex
 import statistics
 import subprocess
@@ -21,7 +23,19 @@ import time
 from pathlib import Path
 
 HOLD = 3
-COLUMNS = ("seed", "touch s", "env steps", "updates", "confirmed", "held", "ready s", "learn s", "eval s", "wall s")
+COLUMNS = (
+    "seed",
+    "touch s",
+    "env steps",
+    "updates",
+    "confirmed",
+    "held",
+    "ready s",
+    "learn s",
+    "eval s",
+    "wall s",
+    "CPU s",
+)
 
 
 def main():
@@ -71,14 +85,14 @@ def run(command, seed, timeout):
     """Return {column: value} of one run of ``command`` with ``seed``, without what it did not reach in ``timeout`` seconds."""
     with tempfile.TemporaryDirectory(prefix="time-to-goal-") as folder:
         full = [*command, "--seed", str(seed), "--local-dir", folder, "-s", f"evaluation_hold={HOLD}", "-q"]
-        began = time.monotonic()
+        began, spent = time.monotonic(), _cpu_seconds()
         process = subprocess.Popen(full, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
         try:
             _, errors = process.communicate(timeout=timeout)
         except subprocess.TimeoutExpired:
             process.terminate()
             _, errors = process.communicate()
-        row = {"seed": seed, "wall s": time.monotonic() - began}
+        row = {"seed": seed, "wall s": time.monotonic() - began, "CPU s": _cpu_seconds() - spent}
         for path in Path(folder).rglob("events.jsonl"):
             row |= _read(path)
         for path in Path(folder).rglob("result.json"):
@@ -86,6 +100,12 @@ def run(command, seed, timeout):
         if process.returncode not in (0, 143):
             print(f"seed {seed}: exit code {process.returncode}\n{errors}", file=sys.stderr)
     return row
+
+
+def _cpu_seconds():
+    """Return the processor seconds of all child processes that have ended and been waited for."""
+    usage = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return usage.ru_utime + usage.ru_stime
 
 
 def _read(path):

@@ -88,7 +88,7 @@ def test_the_row_of_the_page_takes_the_figures(fidelity, settings, first):
     assert is_there == (first is not None)
     if first:
         assert changed[0].startswith(first)
-        assert changed[0].split()[-7:] == ["475", "2.0", "3.0", "3", "of", "3", "2,000"]
+        assert changed[0].split()[-7:] == ["490", "2.0", "3.0", "3", "of", "3", "2,000"]
     assert len(changed) == is_there
 
 

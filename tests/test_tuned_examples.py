@@ -54,13 +54,21 @@ ENVIRONMENTS = {
     "simple-spread": "drl/Team-v1",
     "multiwalker": "sisl/multiwalker-v9",
     "foraging-8x8-2p-2f-coop": "Foraging-8x8-2p-2f-coop-v3",
+    "invertedpendulum": "InvertedPendulum-v5",
+    "inverteddoublependulum": "InvertedDoublePendulum-v5",
+    "reacher": "Reacher-v5",
+    "swimmer": "Swimmer-v5",
 }
 """What the first words of a file's name stand for."""
-BLIND = {"cartpole-ppo-lstm": "drl/StatelessCartPole-v1"}
-"""Files for what a recurrent policy is needed for: the same environment, without what can be remembered."""
+OTHER_FORMS = {"cartpole-ppo-lstm": "drl/StatelessCartPole-v1", "simple-spread-ppo": "mpe2/simple_spread-v3"}
+"""Files of another form of the environment: without what can be remembered, or with a reward of each agent's own."""
 
 ATARI = ("pong",)
 needs_atari = pytest.mark.skipif(importlib.util.find_spec("ale_py") is None, reason="ale_py is not installed")
+MUJOCO = ("invertedpendulum", "inverteddoublependulum", "reacher", "swimmer")
+needs_mujoco = pytest.mark.skipif(
+    not all(map(importlib.util.find_spec, ("mujoco", "imageio"))), reason="pip install 'drl-cli[mujoco]'"
+)
 
 
 def nickname(name):
@@ -68,10 +76,12 @@ def nickname(name):
     return max((word for word in ENVIRONMENTS if name.startswith(word + "-")), key=len, default=None)
 
 
-FILES = [
-    pytest.param(path.stem, marks=needs_atari if nickname(path.stem) in ATARI else ())
-    for path in sorted(FOLDER.glob("*.yaml"))
-]
+def needs(name):
+    """Return the marks that skip the file ``name`` where its environment's package is missing."""
+    return needs_atari if nickname(name) in ATARI else needs_mujoco if nickname(name) in MUJOCO else ()
+
+
+FILES = [pytest.param(path.stem, marks=needs(path.stem)) for path in sorted(FOLDER.glob("*.yaml"))]
 SMALL = {
     "num_workers": 0,
     "num_replay_shards": 0,
@@ -180,7 +190,7 @@ def test_there_are_tuned_files():
 def test_tuned_file_is_named_after_its_environment_and_algorithm(name):
     made = understood(name)
     assert made.name == name and nickname(name) is not None
-    assert made.env_asked == BLIND.get(name, ENVIRONMENTS[nickname(name)])
+    assert made.env_asked == OTHER_FORMS.get(name, ENVIRONMENTS[nickname(name)])
     algorithm = made.run.lower().replace("_", "-")
     assert re.fullmatch(rf"{nickname(name)}-{algorithm}(-\w+)?", name), f"{name}: {nickname(name)}-{algorithm}"
 

@@ -24,7 +24,7 @@ from gymnasium.wrappers import TimeLimit
 from drl_cli import plugins
 from drl_cli.config.env_names import TEAM_ID, displayed
 from drl_cli.config.episode_metrics import UNBOUNDED_STEPS
-from drl_cli.envs import bundled_envs, custom_envs, preprocessors
+from drl_cli.envs import bundled_envs, custom_envs, mujoco_renderer, preprocessors
 from drl_cli.envs.env_smoke_test import close, try_out
 from drl_cli.envs.multi_agent import names
 from drl_cli.envs.multi_agent.multi_agent_env import SeenAsTeam
@@ -156,6 +156,8 @@ def make_raw(env_id: str, env_config: Mapping[str, Any], render_mode: str | None
             warnings.filterwarnings("ignore", message=".*out of date.*")  # ids are chosen in ``resolve``
             # Handed over as None, a render_mode is still an argument, which many constructors do not know.
             rendering = {} if render_mode is None else {"render_mode": render_mode}
+            spec = _spec(env_id)
+            mujoco_renderer.import_without_renderer(spec and spec.entry_point)
             return gymnasium.make(env_id, disable_env_checker=True, **rendering, **env_config)
     except gymnasium.error.DependencyNotInstalled as error:
         raise EnvError(_missing(env_id, error)) from error

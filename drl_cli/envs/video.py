@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 import imageio_ffmpeg
 import numpy as np
 
+from drl_cli.envs import mujoco_renderer
 from drl_cli.errors import EnvError, InputError, ResourcesExhausted, RunFailed, failure
 
 if TYPE_CHECKING:
@@ -43,14 +44,19 @@ def video_folder(path: Path | str) -> Path:
 
 def frame_of(env: gymnasium.Env | MultiAgentEnv) -> np.ndarray:
     """Return the picture that ``env`` draws of its state, uint8 [H, W, 3]. Raises EnvError where its renderer fails."""
+    if clash := mujoco_renderer.clash():
+        raise EnvError(f"{_name_of(env)} cannot be drawn: {clash}")
     try:
         frame: Any = env.render()
     except Exception as error:  # an environment draws by foreign code
-        name = env.spec.id if env.spec else type(env.unwrapped).__name__
         raise EnvError(
-            f"{name} cannot be drawn: {failure(error)}.{_MUJOCO if 'mujoco' in sys.modules else ''}"
+            f"{_name_of(env)} cannot be drawn: {failure(error)}.{_MUJOCO if 'mujoco' in sys.modules else ''}"
         ) from error
     return frame
+
+
+def _name_of(env: gymnasium.Env | MultiAgentEnv) -> str:
+    return env.spec.id if env.spec else type(env.unwrapped).__name__
 
 
 class Video:

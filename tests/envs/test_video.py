@@ -33,6 +33,7 @@ def test_renderer_that_fails_is_one_line_with_what_mujoco_needs(monkeypatch, wit
     monkeypatch.setitem(sys.modules, "mujoco", object()) if with_mujoco else monkeypatch.delitem(
         sys.modules, "mujoco", raising=False
     )
+    monkeypatch.delitem(sys.modules, "tensorflow", raising=False)  # beside which nothing is drawn
     with pytest.raises(EnvError, match="Undrawable cannot be drawn: AttributeError: .*glGetError") as caught:
         frame_of(Undrawable())
     assert ("apt install libosmesa6" in str(caught.value)) == with_mujoco

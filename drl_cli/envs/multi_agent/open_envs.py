@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import gymnasium
 from gymnasium.envs.registration import load_env_creator
 
-from drl_cli.envs import make, preprocessors
+from drl_cli.envs import make, mujoco_renderer, preprocessors
 from drl_cli.envs.custom_envs import Creator
 from drl_cli.envs.env_smoke_test import close
 from drl_cli.envs.multi_agent import names
@@ -168,6 +168,7 @@ def _creator(bare: str) -> Any:
     if spec is None:
         raise EnvError(f"There is no environment {bare[:120]!r}.")
     entry = spec.entry_point
+    mujoco_renderer.import_without_renderer(entry)
     try:
         return load_env_creator(entry) if isinstance(entry, str) else entry
     except (Exception, SystemExit) as error:

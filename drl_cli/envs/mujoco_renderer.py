@@ -1,0 +1,53 @@
+"""How MuJoCo's environments draw in processes that also load TensorFlow.
+
+Used by ``envs.make`` and ``open_envs`` before MuJoCo is imported, and by ``envs.video`` before a frame is drawn. A process that
+loads one of Mesa's software renderers (OSMesa, or EGL without a GPU) and TensorFlow is ended by a segmentation fault, whichever
+comes first (seen with Mesa 22.3 and TensorFlow 2.21; each brings a copy of LLVM). ``import mujoco`` loads the library
+that ``MUJOCO_GL`` names, even where nothing is drawn.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import importlib
+import os
+import sys
+from typing import Any
+
+from drl_cli import process
+
+_VARIABLE = "MUJOCO_GL"
+_MODULES = "gymnasium.envs.mujoco"
+
+
+def import_without_renderer(entry_point: Any) -> None:
+    """Import MuJoCo for one of gymnasium's environments without its OpenGL library, which gymnasium loads when it draws.
+
+    ``entry_point``: the environment's in gymnasium's registry; without effect for those of other packages, which may draw by
+    MuJoCo's own renderer. A missing MuJoCo is reported by gymnasium when the environment is made.
+    """
+    if not str(entry_point).startswith(_MODULES) or "mujoco" in sys.modules:
+        return
+    before = os.environ.get(_VARIABLE)
+    os.environ[_VARIABLE] = "disabled"
+    try:
+        with contextlib.suppress(ImportError):
+            importlib.import_module("mujoco")
+    finally:
+        if before is None:
+            del os.environ[_VARIABLE]
+        else:
+            os.environ[_VARIABLE] = before
+
+
+def clash() -> str | None:
+    """Return one line about why MuJoCo cannot draw in this process, None if nothing is known to speak against it."""
+    if "mujoco" not in sys.modules or "tensorflow" not in sys.modules:
+        return None
+    renderer = os.environ.get(_VARIABLE, "").strip().lower()
+    if renderer == "osmesa" or (renderer == "egl" and not any(map(os.path.exists, process.GPU_DEVICES))):
+        return (
+            "MuJoCo's software renderer cannot be loaded beside TensorFlow. Use num_workers: 1, whose process does without"
+            " TensorFlow, or film a checkpoint with: drl rollout CHECKPOINT --video-dir DIR"
+        )
+    return None
