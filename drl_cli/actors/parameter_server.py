@@ -23,8 +23,15 @@ class ParameterServer:
         self._held = ((0, None), (0, None))
         self._kept = {}
 
-    def push(self, weights: Mapping[str, Mapping[str, np.ndarray]], keep: bool = False) -> int:
+    def push(
+        self,
+        weights: Mapping[str, Mapping[str, np.ndarray]],
+        keep: bool = False,
+        scored: Mapping[str, Mapping[str, np.ndarray]] | None = None,
+    ) -> int:
         """Take new weights; returns their version, counted from 1. With ``keep``, ``pull_exact`` can still have them later.
+
+        ``scored``: what ``pull_exact`` gives in their place, where an average of the weights is evaluated and they act.
 
         Raises Diverged, and keeps what it has, when a value is not a finite number.
         """
@@ -35,7 +42,7 @@ class ParameterServer:
         version = self._held[0][0] + 1
         self._held = ((version, weights), self._held[0])
         if keep:
-            self._kept[version] = weights
+            self._kept[version] = weights if scored is None else scored
             for old in sorted(self._kept)[:-KEPT]:
                 del self._kept[old]
         return version

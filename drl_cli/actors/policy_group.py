@@ -45,12 +45,14 @@ class _Outbox:
 
     def __init__(self) -> None:
         self.weights: Mapping[str, np.ndarray] | None = None
+        self.scored: Mapping[str, np.ndarray] | None = None  # in place of the weights
 
     def call(self, method: str, *args: Any, returns: int = 1) -> Any:
-        """Take the weights of a ``push``, {policy id: {name: array}}."""
-        if method != "push" or returns != 1:
+        """Take the weights of a ``push`` or ``load``, {policy id: {name: array}}: see ``ParameterServer``."""
+        if method not in ("push", "load") or returns != 1:
             raise ValueError(f"a learner of one policy pushes; it does not {method}")
         (self.weights,) = args[0].values()
+        (self.scored,) = (args[2] if len(args) > 2 and args[2] else {"": None}).values()
         return _Pushed()
 
 
@@ -172,12 +174,15 @@ class GroupLearner:
             self._freeze(env_steps)
         self.version += 1
         odds = {} if self._pool is None else self._pool.pushed()
-        return self._server.call("push", {**self._weights, **odds}, keep)
+        scored = {name: box.scored for name, box in self._outboxes.items() if box.scored is not None}
+        if not (keep and scored):
+            return self._server.call("push", {**self._weights, **odds}, keep)
+        return self._server.call("push", {**self._weights, **odds}, keep, {**self._weights, **odds, **scored})
 
     def publish(self) -> tuple[int, dict[str, np.ndarray]]:
         """Push the present weights to be scored; returns (version, state) of the same moment, for a checkpoint."""
         for learner in self._learners.values():
-            learner.push()
+            learner.push(keep=True)
         self._send(keep=True).result()
         return self.version, self.state()
 
@@ -208,6 +213,11 @@ class GroupLearner:
                 raise CheckpointError(f"The checkpoint lacks the weights {error} of the policy {name}.") from error
         if self._pool is not None:
             self._pool.load(arrays)
+        sampled = {name: box.weights for name, box in self._outboxes.items() if box.weights is not None}
+        if sampled:
+            self._weights |= sampled
+            odds = {} if self._pool is None else self._pool.pushed()
+            self._server.call("load", {**self._weights, **odds}, version).result()
         self.version = version
 
 

@@ -25,6 +25,7 @@ from drl_cli.policies import custom_models_tf
 from drl_cli.policies.numpy_policy import DEFAULT_POLICY
 from drl_cli.policies.policy_spec import PolicySpec
 from drl_cli.schedules import value_at
+from drl_cli.tf1.graph import BatchGraph
 from drl_cli.tf1.session import new_session
 from drl_cli.tf1.tensorflow import tf
 from drl_cli.tf1.weights import RAY_CLASS, Weights
@@ -93,6 +94,11 @@ class Trained:
             self._all = Weights(self.session, named, with_ray=False)
             published = {name: named[name] for name in built.published}
             self._published = Weights(self.session, published, self._identity["with_ray"])
+            replaced = built.sampled if isinstance(built, BatchGraph) else {}
+            # {variable that workers sample with: the published name that it gets}
+            self._sources = {replaced.get(name, name): name for name in built.published} if replaced else {}
+            sources = {name: named[name] for name in self._sources}
+            self._sampling = Weights(self.session, sources, self._identity["with_ray"]) if replaced else None
             filters = {name: variable for name, variable in named.items() if name.startswith(self._scope + "filter/")}
             self._observed = Observed(self._spec, Weights(self.session, filters, with_ray=False), self._scope)
         events.report("learner", text="")
@@ -137,9 +143,9 @@ class Trained:
         self.send(keep=True).result()
         return self.version, self.state()
 
-    def push(self) -> int:
-        """Push the present weights; returns their version."""
-        self.send(keep=False).result()
+    def push(self, keep: bool = False) -> int:
+        """Push the present weights, to be kept for scoring with ``keep``; returns their version."""
+        self.send(keep).result()
         return self.version
 
     def send(self, keep: bool) -> Call:
@@ -147,8 +153,15 @@ class Trained:
         self._pushed_at = self.updates
         self.version += 1
         self.filter_anew()
-        acting = {name.removeprefix(self._scope): value for name, value in self._published.get().items()}
-        return self._server.call("push", {self._policy: acting}, keep)
+        if self._sampling is None:
+            return self._server.call("push", self._acting(self._published), keep)
+        scored = self._acting(self._published) if keep else None
+        return self._server.call("push", self._acting(self._sampling), keep, scored)
+
+    def _acting(self, weights: Weights) -> dict[str, dict[str, np.ndarray]]:
+        """Return ``weights`` as the parameter server takes them, under the names that the policy has for them."""
+        values = weights.get()
+        return {self._policy: {self._sources.get(n, n).removeprefix(self._scope): value for n, value in values.items()}}
 
     def state(self) -> dict[str, np.ndarray]:
         """Return {name: array} of every variable: nets, targets, optimiser slots, temperature, counters."""
@@ -158,7 +171,8 @@ class Trained:
     def load(self, arrays: Mapping[str, np.ndarray], version: int) -> None:
         """Continue from ``state`` of a learner with the same nets, after the push of ``version``.
 
-        CheckpointError when names or shapes differ.
+        Where workers sample with other weights than the published ones, the parameter server gets them. CheckpointError when
+        names or shapes differ.
         """
         try:
             self._all.set(arrays)
@@ -167,3 +181,5 @@ class Trained:
         self._observed.read()
         self.version = version
         self.updates = self._pushed_at = int(arrays[self._scope + "num_updates"])
+        if self._sampling is not None:
+            self._server.call("load", self._acting(self._sampling), version).result()

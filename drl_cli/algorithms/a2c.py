@@ -16,6 +16,7 @@ from pydantic import Field, model_validator
 from drl_cli.algorithms.actor_critic_nets import NETS
 from drl_cli.algorithms.row import ALL_ACTIONS, ALL_OBSERVATIONS, Algorithm
 from drl_cli.config.schema import MisfitError, Whole, default, key
+from drl_cli.config.sections.averaged_policy import ScoredAverageKeys
 from drl_cli.config.sections.iteration import least_seconds
 from drl_cli.config.sections.on_policy import CLIP_WHY, OnPolicyKeys, StateDependentKeys, sequence_length
 
@@ -24,6 +25,7 @@ STANDARDIZE = "Whether the advantages of a batch are shifted and scaled to mean 
 
 class A2CConfig(
     StateDependentKeys,
+    ScoredAverageKeys,
     OnPolicyKeys,
     defaults={
         "rollout_fragment_length": default(16, rllib=20, why="gives a batch of 128 with 8 environments"),
@@ -59,6 +61,7 @@ class A2CConfig(
 
 
 class PGConfig(
+    ScoredAverageKeys,
     OnPolicyKeys,
     defaults={
         "num_workers": default(0),

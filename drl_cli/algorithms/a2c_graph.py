@@ -39,10 +39,11 @@ def build(
     goes before every variable's name.
     """
     del seed
-    net = ActorCritic(spec, initial, scope, looped=bool(config.xla))
+    net = ActorCritic(spec, initial, scope, looped=bool(config.xla), average=config.policy_average)
     update = _A2CUpdate(config, net, Descent(config, net, scope))
     columns, descent = trajectory_columns(config, spec), update.descent
-    return BatchGraph(columns, RATES, descent.variables(), net.published, update.learn, descent.towers.in_one_place)
+    one_place = descent.towers.in_one_place
+    return BatchGraph(columns, RATES, descent.variables(), net.published, update.learn, one_place, net.sampled())
 
 
 class _A2CUpdate:

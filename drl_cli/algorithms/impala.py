@@ -23,7 +23,7 @@ from pydantic import Field, model_validator
 from drl_cli.algorithms.actor_critic_nets import NETS
 from drl_cli.algorithms.row import ALL_ACTIONS, ALL_OBSERVATIONS, Algorithm
 from drl_cli.config.schema import MisfitError, Section, Whole, default, key
-from drl_cli.config.sections.averaged_policy import AveragedPolicyKeys
+from drl_cli.config.sections.averaged_policy import ScoredAverageKeys
 from drl_cli.config.sections.iteration import least_seconds
 from drl_cli.config.sections.on_policy import OnPolicyKeys
 from drl_cli.config.sections.resources import NO_GPU
@@ -154,7 +154,7 @@ class IMPALAConfig(
     VTraceKeys,
     StreamKeys,
     OptimiserKeys,
-    AveragedPolicyKeys,
+    ScoredAverageKeys,
     OnPolicyKeys,
     defaults={**_STREAM, "num_gpus": default(0.0, rllib=1, why=NO_GPU)},
 ):

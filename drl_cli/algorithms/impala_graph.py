@@ -126,7 +126,7 @@ class OffPolicyUpdate:
         variables = {variable.op.name: variable for group in groups for variable in group.values()}
         variables["num_updates"] = self._number
         columns = trajectory_columns(self._config, self._spec)
-        return BatchGraph(columns, RATES, variables, tuple(self._net.published), self.learn)
+        return BatchGraph(columns, RATES, variables, self._net.published, self.learn, sampled=self._net.sampled())
 
     def learn(self, batch: Batch, rates: Rates, number: Tensor) -> Learnt:
         """See BatchGraph: make ``passes_per_call`` passes over ``batch``, fewer if one is not finite, none if it is empty."""

@@ -52,16 +52,22 @@ class Estimates(NamedTuple):
 
 
 def estimates(
-    config: OnPolicyKeys, net: ActorCritic, batch: Batch, standardize: bool, heads: bool = False
+    config: OnPolicyKeys,
+    net: ActorCritic,
+    batch: Batch,
+    standardize: bool,
+    heads: bool = False,
+    sampler: Tensors | None = None,
 ) -> Estimates:
     """Return the Estimates of ``batch`` (``experience.trajectories``) by the present weights of ``net``.
 
     ``standardize``: advantages have mean 0 and deviation 1 over the whole batch. ``heads``: rows have the heads
-    (``old/<head>``) of the policy that acts as well. Nothing here has a gradient.
+    (``old/<head>``) of the policy that sampled as well, whose weights are ``sampler``, by default the present ones.
+    Nothing here has a gradient.
     """
     old, value, next_value = look_at(net, net.values(), batch)  # [E·T, …], [E, T], [E, T]
-    if heads and net.averaged:
-        old = look_at(net, net.acting_values(), batch)[0]  # [E·T, …]
+    if heads and sampler:
+        old = look_at(net, sampler, batch)[0]  # [E·T, …]
     mask = batch["mask"]  # [E, T]
     columns = {name: batch[name] for name in ("obs", "action", "logp", "mask")}
     stats = {}

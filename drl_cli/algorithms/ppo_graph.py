@@ -59,7 +59,9 @@ def build(config: PPOConfig, spec: PolicySpec, initial: Mapping[str, np.ndarray]
     """
     net = ActorCritic(spec, initial, scope, looped=bool(config.xla), average=config.policy_average)
     looks = Looks(
-        lambda batch: estimates(config, net, batch, standardize=True, heads=True),
+        lambda batch: estimates(
+            config, net, batch, standardize=True, heads=True, sampler=net.acting_values() if net.averaged else None
+        ),
         lambda values, minibatch: evaluated(net, values, minibatch),
     )
     return batch_graph(trajectory_columns(config, spec), PPOUpdate(config, net, looks, seed, scope))

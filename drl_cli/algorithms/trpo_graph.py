@@ -46,7 +46,7 @@ def build(config: TRPOConfig, spec: PolicySpec, initial: Mapping[str, np.ndarray
     ``initial``: {name: array} of ``actor_critic_nets.initial_weights``;
     ``seed`` keys the shuffles; ``scope`` (ending in "/") goes before every variable's name.
     """
-    net = ActorCritic(spec, initial, scope, looped=bool(config.xla))
+    net = ActorCritic(spec, initial, scope, looped=bool(config.xla), average=config.policy_average)
     value_head = f"{spec.nets[0].name}/value/"  # of a net that both share
     policy = [name for name in net.policy_names if not name.startswith(value_head)]
     region = _TrustRegion(config, net, policy)
@@ -62,12 +62,13 @@ def build(config: TRPOConfig, spec: PolicySpec, initial: Mapping[str, np.ndarray
             fitted = fit.fit(estimated.rows, finite, rates["lr"], present)
             stats |= fitted.last
             updates, finite = updates + fitted.updates, tf.logical_and(finite, fitted.finite)
+        net.move_average()
         number.assign_add(tf.cast(updates, tf.int64))
         return Learnt(stats, updates, finite)
 
-    made = [*net.variables.values(), *fit.variables()]
+    made = [*net.variables.values(), *net.averaged.values(), *fit.variables()]
     variables = {variable.op.name: variable for variable in made} | {"num_updates": number}
-    return BatchGraph(trajectory_columns(config, spec), RATES, variables, net.published, learn)
+    return BatchGraph(trajectory_columns(config, spec), RATES, variables, net.published, learn, sampled=net.sampled())
 
 
 class _TrustRegion:

@@ -64,6 +64,10 @@ class ActorCritic:
         """Return {name: tensor} of all variables, read once: to look with, and to differentiate by."""
         return values_of(self.variables)
 
+    def sampled(self) -> dict[str, str]:
+        """Return {published name: exact name of the trained weights} where an average of them is published, else {}."""
+        return {self.averaged[name].op.name: self.variables[name].op.name for name in self.averaged}
+
     def acting_values(self) -> dict[str, Tensor]:
         """Return {name: tensor} of the policy that samples: of the averaged weights where there are any."""
         return values_of(self.variables | self.averaged)

@@ -108,10 +108,10 @@ class Restore:
         if missing:
             raise CheckpointError(f"{ckpt.path}: weights are missing: {', '.join(missing)}.")
         events.report("phase", text=f"restoring {ckpt.path.name}")
-        parts.learner.call("load", arrays, version).result()
         odds = arrays.get(f"{ODDS}/odds")
         pushed = acting if odds is None else {**acting, ODDS: {"odds": odds}}
         parts.server.call("load", pushed, version).result()
+        parts.learner.call("load", arrays, version).result()  # may put other weights there for workers to sample with
         if parts.replay is not None:
             self._load_replay(parts.replay)
         if self._goes_on(setup, parts):

@@ -91,6 +91,8 @@ class BatchGraph(NamedTuple):
     published: tuple[str, ...]
     learn: Callable[[Batch, Rates, Tensor], Learnt]
     in_one_place: bool = True  # whether XLA can compile ``learn`` as a whole: false where it runs on several devices
+    # name in ``published`` -> name in ``variables`` of the weights that workers sample with instead; {}: the published ones
+    sampled: Mapping[str, str] = {}
 
 
 class GradientGraph(NamedTuple):

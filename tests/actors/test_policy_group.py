@@ -40,7 +40,7 @@ class OnesLearner:
     def observe(self, seen):
         self.seen += seen
 
-    def push(self):
+    def push(self, keep=False):
         self.server.call("push", {self.policy: {"w": np.float32([self.value])}}, False).result()
         return 0
 

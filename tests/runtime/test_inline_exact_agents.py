@@ -96,21 +96,23 @@ def assert_same_state(mine, other):
     assert mine[1] == other[1]
 
 
-@pytest.mark.parametrize("algorithm", ["PPO", "DQN"])
-def test_interrupted_run_of_two_policies_equals_an_undisturbed_one(run, tmp_path, algorithm):
-    whole = run(algorithm)
+@pytest.mark.parametrize(
+    ("algorithm", "keys"), [("PPO", {}), ("DQN", {}), ("A2C", {"policy_average": 0.9})], ids=["PPO", "DQN", "A2C"]
+)
+def test_interrupted_run_of_two_policies_equals_an_undisturbed_one(run, tmp_path, algorithm, keys):
+    whole = run(algorithm, **keys)
     before, after = results(whole, 2), results(whole, 2)
     assert set(before[-1]["policy_reward_mean"]) == set(after[-1]["info"]["learner"]) == {"first", "others"}
     assert after[-1]["info"]["num_updates"] > before[-1]["info"]["num_updates"] > 0
 
-    first = run(algorithm)
+    first = run(algorithm, **keys)
     assert results(first, 2) == before, "a run does not repeat"
     path = first.save(tmp_path)
     assert results(first, 2) == after, "saving changed the run"
 
     told = []
     stop = events.subscribe(lambda kind, fields: told.append(fields.get("text") or ""))
-    resumed = run(algorithm, restore=(checkpoints.load(path), True))
+    resumed = run(algorithm, restore=(checkpoints.load(path), True), **keys)
     stop()
     assert "Resumed bit for bit: a reset of CartPole-v1 with a seed clears all earlier state." in told
     assert results(resumed, 2) == after

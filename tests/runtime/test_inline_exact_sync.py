@@ -41,6 +41,7 @@ RUNS = {
     "PPO whole episodes": ("PPO", "CartPole-v1", PASSES | {"batch_mode": "complete_episodes"}),
     "PPO LSTM whole episodes": ("PPO", "CartPole-v1", PASSES | LSTM | {"batch_mode": "complete_episodes"}),
     "A2C": ("A2C", "CartPole-v1", {}),
+    "A2C averaged": ("A2C", "CartPole-v1", {"policy_average": 0.9}),
     "PG": ("PG", "CartPole-v1", {"batch_mode": "complete_episodes", "horizon": 12}),
     "TRPO": ("TRPO", "Pendulum-v1", FIT | {"reward_scaling": True}),
     "TRPO LSTM filter mask": ("TRPO", "Doors-v0", FIT | SHORT_LSTM | FILTER),
