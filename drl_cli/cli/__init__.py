@@ -42,6 +42,7 @@ COMMANDS = {  # name -> (where it lives, its line in `drl --help`)
         "Compare algorithms over seeds: mean, IQM, published scores.",
     ),
     "plot": ("drl_cli.cli.plot:plot", "Plot learning curves to a file or in the terminal."),
+    "report": ("drl_cli.cli.report:report", "Write a report of runs: one HTML file that opens offline."),
     "example": ("drl_cli.cli.example:example", "List, show and run the tuned files that come with drl."),
     "algorithms": ("drl_cli.cli.algorithms:algorithms", "List the algorithms, or every config key of one."),
     "envs": ("drl_cli.cli.envs:envs", "List the installed environments and the algorithms they suit."),
