@@ -64,9 +64,8 @@ def page(title: str, groups: Sequence[Group], reported: Mapping[Path, ReportedRu
         # A run whose details find no room is named: 5 MB hold some hundred.
         part = _run(one, single)
         if html_page.size(part) > room:
-            part = [
-                f"<p>{html_page.text(one.run.path.name)}: left out for size; drl report {html_page.text(one.run.id)} shows it.</p>"
-            ]
+            line = f"{one.run.path.name}: left out for size; drl report {one.run.id} shows it."
+            part = [f"<p>{html_page.text(line)}</p>"]
         body += part
         room -= html_page.size(part)
     return html_page.document(title, [*head, *_with_defaults(body, groups, reported, room)])
@@ -88,10 +87,11 @@ def _sentences(one: ReportedRun) -> list[str]:
             if goal.get("confirmed")
             else ""
         )
+        steps, seconds = _float(goal.get("timesteps_total")), _float(goal.get("seconds"))
         lines.append(
             f"Goal {html_page.number(_float(goal.get('target')))} of {goal.get('metric')} touched with "
-            f"{html_page.number(_float(goal.get('value')))} after {html_page.number(_float(goal.get('timesteps_total')))} steps and "
-            f"{html_page.seconds(_float(goal.get('seconds')))}{fresh}."
+            f"{html_page.number(_float(goal.get('value')))} after {html_page.number(steps)} steps and "
+            f"{html_page.seconds(seconds)}{fresh}."
         )
     elif any(name in FIELDS for name in _stop(run)):
         lines.append("The goal was not touched.")

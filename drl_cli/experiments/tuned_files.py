@@ -13,6 +13,7 @@ from typing import NamedTuple, Protocol
 import drl_cli
 from drl_cli.errors import InputError, suggestion
 
+EDITOR_LINE = "# yaml-language-server:"
 _RUN_OR_ENV = re.compile(r"^  (run|env): *([^ #\n]+)", re.MULTILINE)
 _WORKERS = re.compile(r"^    num_workers: *(\d+)", re.MULTILINE)
 _FACT = re.compile(r"^# (goal|seeds|took|machine) +(\S.*)$")
@@ -149,6 +150,8 @@ def _header(text: str) -> tuple[dict[str, list[str]], str, list[str]]:
     current: list[str] | None = None
     is_first = True
     for line in text.splitlines():
+        if line.startswith(EDITOR_LINE):
+            continue
         if not line.startswith("#"):
             break
         fact, more = _FACT.match(line), _MORE.match(line)
