@@ -48,6 +48,7 @@ COMMANDS = {  # name -> (where it lives, its line in `drl --help`)
     "envs": ("drl_cli.cli.envs:envs", "List the installed environments and the algorithms they suit."),
     "env": ("drl_cli.cli.env:env", "Check an environment: seeding, spaces, episode ends, speed."),
     "explain": ("drl_cli.cli.explain:explain", "Show every setting of a run or file, and where it was set."),
+    "new": ("drl_cli.cli.new:new", "Write a file to start from: an experiment or an environment."),
     "schema": ("drl_cli.cli.schema:schema", "Print the JSON Schema of tuned files, for editors."),
     "doctor": ("drl_cli.cli.doctor:doctor", "Find what is missing or misconfigured here, and how to fix it."),
     "help": ("drl_cli.cli.help:help_", "Show the help of a command, as drl COMMAND --help does."),

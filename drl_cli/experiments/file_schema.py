@@ -1,7 +1,7 @@
 """JSON Schema (draft 7) of files of experiments, for editors: keys, types, bounds and meanings, from the declared keys.
 
-User: ``drl schema``. A schema cannot say all that ``drl train`` checks: whether values go together, fit the environment, or name
-result fields. RLlib's other spellings of keys, which are read with a notice, are accepted with any value; a value that is
+User: ``drl schema``. A schema cannot say all that ``drl train`` checks: whether values go together, fit the environment, or
+name result fields. RLlib's other spellings of keys, which are read with a notice, are accepted with any value; a value that is
 searched over is accepted in the place of any other. Source: json-schema.org, draft-07.
 """
 

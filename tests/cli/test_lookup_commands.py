@@ -134,7 +134,7 @@ def test_explain_puts_what_was_given_first(drl):
     lines = out.splitlines()
     assert code == 0 and lines[0] == "PPO on CartPole-v1"
     assert any(line.split() == ["gamma", "0.9", "-s"] for line in lines)
-    assert any(line.split()[:3] == ["num_sgd_iter", "20", "cartpole-ppo.yaml:21"] for line in lines)
+    assert any(line.split()[:3] == ["num_sgd_iter", "20", "cartpole-ppo.yaml:22"] for line in lines)
     assert "clip_param" not in out
 
 
@@ -143,7 +143,7 @@ def test_explain_json_has_the_documented_keys(drl):
     (one,) = json.loads(out)["experiments"]
     assert set(one) == {"run", "env", "env_asked", "rows"}
     row = next(row for row in one["rows"] if row["key"] == "config.training_intensity")
-    assert row["from"].endswith("pendulum-sac.yaml:17") and row["value"] == 64
+    assert row["from"].endswith("pendulum-sac.yaml:18") and row["value"] == 64
 
 
 GRID = """
