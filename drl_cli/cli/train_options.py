@@ -21,6 +21,7 @@ SEARCH_NAMES = (
     "scheduler",
     "scheduler_config",
     "search",
+    "search_space",
     "max_failures",
     "resources_per_trial",
     "write",
@@ -248,6 +249,13 @@ _SEARCH = [
         shell_complete=shell_words.one_of(SEARCHES),
         group=SEARCH,
         help="Search algorithm: grid or random (drawn in advance), or tpe (Optuna, which learns from the trials).",
+    ),
+    group.option(
+        "--search-space",
+        type=values.OneOf(("default",)),
+        metavar="default",
+        group=SEARCH,
+        help="Search over the algorithm's most important keys, in ranges from the literature; keys that are given stay.",
     ),
     group.option(
         "--max-failures",

@@ -5,7 +5,7 @@ Used by ``experiments.search_spec``. Collects problems instead of raising them, 
 ``SearchOptions`` holds what was typed; a missing key or None means that it was not:
 
     num_samples, max_failures    int            resources_per_trial, scheduler_config   string of an object
-    seeds                        "0..4,7"       scheduler, search                       names
+    seeds                        "0..4,7"       scheduler, search, search_space         names
     write                        path of a file to be made     write_top, write_seeds   int
 """
 
@@ -19,10 +19,12 @@ from drl_cli.config import search_space
 from drl_cli.config.assignments import parse_object
 from drl_cli.config.origins import Where
 from drl_cli.config.parse import read_section
+from drl_cli.config.plain_data import has_path
 from drl_cli.config.result_names import NUMBER_FIELDS
 from drl_cli.config.search_space import Sampler
 from drl_cli.config.sections import schedulers
 from drl_cli.errors import ConfigError, shown, suggestion
+from drl_cli.experiments import default_spaces
 from drl_cli.experiments.config_tree import FILLED, ConfigTree
 
 SearchOptions = Mapping[str, Any]
@@ -64,6 +66,8 @@ class SearchedExperiment:
             given, origin = parse_object(options["resources_per_trial"], "--resources-per-trial")
             self.layers.replace("resources_per_trial", given, origin)
         self._check_resources()
+        if options.get("search_space") is not None:
+            self._add_default_space()
         if options.get("seeds") is not None:
             grid = {search_space.GRID: seeds(options["seeds"])}
             self.layers.set(("config", "seed"), grid, Where("--seeds"))
@@ -77,6 +81,16 @@ class SearchedExperiment:
         whole = isinstance(times, int) or (isinstance(times, float) and times.is_integer())
         self.num_samples = int(times) if whole and 1 <= times <= 10_000 else 1
         self.is_searched = bool(found or wrong or self.num_samples > 1)
+
+    def _add_default_space(self) -> None:
+        """Search over the keys of the algorithm's own space that are not given."""
+        run = self.layers.data.get("run")
+        if not isinstance(run, str):
+            raise ConfigError("--search-space default: of which algorithm? Type --run NAME.")
+        for key, sampler in default_spaces.of(run).items():
+            path = ("config", *key.split("."))
+            if not has_path(self.layers.data, path):
+                self.layers.set(path, sampler, Where("--search-space"))
 
     @property
     def has_seed(self) -> bool:

@@ -34,6 +34,7 @@ from drl_cli.runs.run_folder import results_folder
 FLAGS_OF_TRIALS = ("env", "strict_env", "imports", "command", "ray_address", "ray_num_cpus", "ray_num_gpus")
 FLAGS_OF_TRIALS += ("ray_object_store_memory", "log_format")
 MAKE_A_SEARCH = ("scheduler", "scheduler_config", "search", "write", "resources_per_trial", "max_failures", "seeds")
+MAKE_A_SEARCH += ("search_space",)
 """Options that make a search of a single experiment."""
 
 CHECKED = 200  # points that are checked as whole runs; beyond, every listed value and both ends of each range are
