@@ -1,7 +1,7 @@
-"""``drl checkpoint info | verify | export | pack | unpack``: inspecting checkpoints, checking them, taking them elsewhere.
+"""``drl checkpoint info | verify | card | export | pack | unpack``: inspecting, describing, checking and moving checkpoints.
 
-This file has the group, ``info`` and ``verify``, ``checkpoint_out`` the others. None needs Ray, and only exports to
-TensorFlow's formats need TensorFlow.
+This file has the group, ``info`` and ``verify``; ``checkpoint_card`` and ``checkpoint_out`` have the others. None needs Ray,
+and only exports to TensorFlow's formats need TensorFlow.
 """
 
 from __future__ import annotations
@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 TABLE = {
     "info": ("drl_cli.cli.checkpoint:info", "Show what a checkpoint contains and what it can be used for."),
     "verify": ("drl_cli.cli.checkpoint:verify", "Check that checkpoints, runs and archives are intact."),
+    "card": ("drl_cli.cli.checkpoint_card:card", "Print a card of a checkpoint, in Markdown."),
     "export": ("drl_cli.cli.checkpoint_out:export", "Export the policy as SavedModel, ONNX or TFLite."),
     "pack": ("drl_cli.cli.checkpoint_out:pack", "Pack a checkpoint or a whole run into one file."),
     "unpack": ("drl_cli.cli.checkpoint_out:unpack", "Unpack such a file, safely."),
@@ -98,7 +99,7 @@ def sheet(held: Mapping[str, Any], width: int, arrays: bool = False) -> list[str
         ("saved", f"{held['saved']}, by {_versions(held['versions'])}"),
         ("score", ", ".join(parts) or "none yet"),
         ("seed", "-" if held["seed"] is None else str(held["seed"])),
-        *(_of_policies(held["policies"]) if "policies" in held else _of_policy(policy) if policy else ()),
+        *(of_policies(held["policies"]) if "policies" in held else of_policy(policy) if policy else ()),
         ("replay", _replay(held["replay"])),
         ("size", f"{figures.size(held['size'])} in {len(held['files'])} files, {len(held['arrays'])} arrays"),
         *_of_doing(held["can"]),
@@ -116,14 +117,15 @@ def _versions(versions: Mapping[str, Any]) -> str:
     return ", ".join(f"{name} {version}" for name, version in versions.items() if version)
 
 
-def _of_policies(policies: Mapping[str, Mapping[str, Any]]) -> Iterator[tuple[str, str]]:
+def of_policies(policies: Mapping[str, Mapping[str, Any]]) -> Iterator[tuple[str, str]]:
+    """Yield (name, text) of what each of several policies sees and does, and of its networks."""
     for name, policy in policies.items():
         keys = f", differs in {', '.join(policy['differs_in'])}" if policy["differs_in"] else ""
         yield (
             "id",
             f"{name}, acts for {_agents(policy['agents'])}{keys}{'' if policy['trained'] else ', does not learn'}",
         )
-        yield from _of_policy(policy)
+        yield from of_policy(policy)
 
 
 def _agents(agents: Sequence[str], most: int = 8) -> str:
@@ -131,7 +133,8 @@ def _agents(agents: Sequence[str], most: int = 8) -> str:
     return f"{'agent' if len(agents) == 1 else 'agents'} {', '.join(agents[:most])}{more}"
 
 
-def _of_policy(policy: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+def of_policy(policy: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+    """Yield (name, text) of what a policy sees and does, and of its networks."""
     obs, action = policy["obs"], policy["action"]
     seen = "an image " if len(obs["shape"]) == 3 else ""
     seen += f"{_shape(obs['shape'])} {obs['dtype']}"

@@ -2,12 +2,12 @@
 
 User: ``experiments.search_choices``. Values are written as in a file (``config.search_space``). Sources:
 
-- RL Baselines3 Zoo, ``rl_zoo3/hyperparams_opt.py`` at 0a9df503: PPO, A2C, TRPO, SAC, TD3, DDPG, DQN, QR-DQN. Deviations: learning
-  rates end at 0.01 instead of 1; values that need hours are left out; a batch of on-policy algorithms counts the steps of all
-  environments, n_steps there those of each.
+- RL Baselines3 Zoo, ``rl_zoo3/hyperparams_opt.py`` at 0a9df503: PPO, A2C, TRPO, SAC, TD3, DDPG, DQN, QR-DQN. Deviations:
+  learning rates end at 0.01 instead of 1; values that need hours are left out; a batch of on-policy algorithms counts the
+  steps of all environments, n_steps there those of each.
 - IMPALA and APPO: learning rate and entropy after Espeholt et al. 2018 (arXiv:1802.01561), appendix.
-- Offline: around what Kumar et al. 2020 (arXiv:2006.04779, CQL), Kostrikov et al. 2021 (arXiv:2110.06169, IQL) and Fujimoto and Gu
-  2021 (arXiv:2106.06860, TD3+BC) use for several data sets; MARWIL's are ours.
+- Offline: around what Kumar et al. 2020 (arXiv:2006.04779, CQL), Kostrikov et al. 2021 (arXiv:2110.06169, IQL) and Fujimoto
+  and Gu 2021 (arXiv:2106.06860, TD3+BC) use for several data sets; MARWIL's are ours.
 - n-step returns: 1, 3 and 5 of Hessel et al. 2018 (arXiv:1710.02298). ES and ARS: ours, around the defaults.
 """
 

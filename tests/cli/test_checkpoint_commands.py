@@ -8,7 +8,7 @@ import pytest
 
 from drl_cli import cli
 from drl_cli.analysis.loaded_checkpoint import open_policy
-from drl_cli.cli import exports
+from drl_cli.cli import checkpoint_card, exports
 from drl_cli.errors import ExportFailed
 from drl_cli.experiments.run import Outcome
 from drl_cli.extras import load
@@ -46,6 +46,30 @@ def test_info_json_has_the_keys_that_its_help_lists(pendulum_run, capsys):
     assert [name for name in told["policy"] if f'"{name}"' not in listed] == []
     assert [name for name in told["policy"]["nets"][0] if f'"{name}"' not in listed] == []
     assert told["can"]["play"] == {"possible": True, "why": None}
+
+
+def test_card_says_what_it_is_how_it_was_trained_and_how_to_play_it(pendulum_run, capsys):
+    out, _ = typed(capsys, "card", pendulum_run)
+    lines = out.splitlines()
+    assert lines[0].startswith("# ") and lines[0].endswith(" on Pendulum-v1")
+    for part in ("## Training", "## Scores", "## Use", "## Versions", "## Licence", "- environment steps: "):
+        assert any(line.startswith(part) for line in lines), part
+    (played,) = (line.split()[2] for line in lines if line.startswith("drl rollout "))
+    assert (pendulum_run / played).is_dir()
+
+
+def test_card_escapes_markdown_and_html(pendulum_run):
+    held = {
+        "path": "/a/checkpoint_000001",
+        "run": None,
+        "size": 1,
+        "algorithm": "SAC",
+        "env": "<b>*a*|`</b>",
+        "policy": None,
+    }
+    held |= {"counters": {}, "training_iteration": 1, "seed": 1, "saved": "now", "score": {}, "versions": {"drl": "1"}}
+    text = "\n".join(checkpoint_card.lines_of(held, None))
+    assert "# SAC on \\<b\\>\\*a\\*\\|\\`\\</b\\>" in text and "`<b>*a*¦'</b>`" in text
 
 
 def test_verify_of_a_whole_run_exits_0(pendulum_run, capsys):

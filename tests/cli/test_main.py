@@ -1,5 +1,6 @@
 """The program as a process: help, exit codes, streams, and what it does not import."""
 
+import json
 import os
 import signal
 import subprocess
@@ -94,6 +95,22 @@ def test_help_as_a_command_shows_what_the_option_shows(capsys, words):
     shown = capsys.readouterr().out
     half = len(shown) // 2
     assert shown[:half] == shown[half:] and len(shown) > 200
+
+
+def test_help_as_data_has_every_command_with_its_options(capsys):
+    assert main(["help", "--json"]) == 0
+    document = json.loads(capsys.readouterr().out)
+    known = {one["name"]: one for one in document["commands"]}
+    assert {*COMMANDS, "runs rm", "checkpoint card", "new file"} <= set(known) and "" in known
+    assert document["exit_codes"] == {str(code): line for code, line in EXIT_CODES.items()}
+    options = {name: option for option in known["plot"]["options"] for name in option["names"]}
+    over = {"group": "What to draw", "default": "steps", "choices": ["steps", "seconds", "updates"], "is_flag": False}
+    assert over.items() <= options["--over"].items()
+    assert options["--label"]["repeatable"] and options["--no-raw"]["is_flag"] and "--help" in options
+    assert known["plot"]["arguments"] == [{"name": "RUN...", "required": True, "repeatable": True}]
+    assert known["plot"]["examples"][0] == "drl plot RUN --terminal" and known["plot"]["help"].startswith("Plot the")
+    assert main(["help", "runs", "--json"]) == 0
+    assert [one["name"] for one in json.loads(capsys.readouterr().out)["commands"]] == ["runs", "runs rm"]
 
 
 def test_help_of_an_unknown_command_names_the_nearest():
