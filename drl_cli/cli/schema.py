@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from typing import TYPE_CHECKING
 
 import click
@@ -34,4 +33,4 @@ def schema(session: Session, name: str | None, imports: tuple[str, ...]) -> None
 
     options.import_modules(imports)
     made = file_schema.of_files(None if name is None else [name])
-    terminal.Stdout(session).line(json.dumps(made, indent=1, ensure_ascii=False))
+    terminal.Stdout(session).line(file_schema.written(made))

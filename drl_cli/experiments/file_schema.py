@@ -67,6 +67,13 @@ def of_files(names: Sequence[str] | None = None) -> dict[str, Any]:
     }
 
 
+def written(schema: Mapping[str, Any]) -> str:
+    """Return a schema as JSON with a line for each definition."""
+    head = json.dumps({name: value for name, value in schema.items() if name != "definitions"}, indent=1)
+    lines = (f"  {json.dumps(n)}: {json.dumps(one, ensure_ascii=False)}" for n, one in schema["definitions"].items())
+    return head.removesuffix("\n}") + ',\n "definitions": {\n' + ",\n".join(lines) + "\n }\n}"
+
+
 class _Definitions:
     """``found``: {name: schema}; equal keys of several algorithms share one."""
 

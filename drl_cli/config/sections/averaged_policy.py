@@ -1,7 +1,7 @@
 """The key of algorithms whose policy can be a running average of the one that is trained (Polyak & Juditsky 1992).
 
-The average acts where algorithms learn from a replay, and in PPO and MAPPO, whose ratios are measured from it. In A2C, PG, TRPO,
-IMPALA and APPO the trained policy samples, and its average is only evaluated and kept.
+The average acts where algorithms learn from a replay, and in PPO and MAPPO, whose ratios are measured from it. In A2C, PG,
+TRPO, IMPALA and APPO the trained policy samples, and its average is only evaluated and kept.
 """
 
 from drl_cli.config.schema import Section, key
