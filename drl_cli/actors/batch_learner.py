@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 
 from drl_cli import events
+from drl_cli.actors.learner_replica import ReplicaGroup, parallel_of
 from drl_cli.actors.part_records import BatchUpdateResult, LearnerIdentity
 from drl_cli.actors.session_state import COMPILING, Trained
 from drl_cli.algorithms.impala import StreamKeys
@@ -44,7 +45,8 @@ class BatchLearner:
     ) -> None:
         """See ``Trained``; ``graph``: dotted name of the algorithm's graph module, which builds a BatchGraph.
 
-        ``identity`` may have ``postprocess``: called with each batch and the config, returns more columns for it.
+        ``identity`` may have ``postprocess``: called with each batch and the config, returns more columns for it; and
+        ``replicas``: handles of the other learners.
         """
         self._config = config
         self._trained = Trained(config, spec, graph, initial, identity, server)
@@ -52,6 +54,9 @@ class BatchLearner:
         self._is_team = spec.team is not None
         self._postprocess = identity.get("postprocess")
         self._rates: dict[str, Tensor] = {}
+        self._replicas: ReplicaGroup | None = None
+        if "replicas" in identity:
+            self._replicas = ReplicaGroup(identity["replicas"], identity.get("is_patient", False))
         self._learnt, self._broadcast = 0, config.broadcast_interval if isinstance(config, StreamKeys) else 1
         self._calls = {}  # shape of a batch -> ({column: placeholder}, fetches)
         self.publish, self.push = self._trained.publish, self._trained.push
@@ -67,11 +72,15 @@ class BatchLearner:
 
         def add(built: Any) -> None:
             self._built = built
+            if self._replicas is not None:
+                parallel_of(built).towers.replicas = self._replicas
             self._rates = {name: tf.placeholder(tf.float32, [], name=f"rate/{name}") for name in built.rates}
 
         whole = self._config.batch_mode == "complete_episodes"
         shape = padded_shape(streams, steps, self._sequence, self._config.train_batch_size if whole else None)
         self._trained.open(add, lambda: self._run(self._zeros(shape), shape, 0))
+        if self._replicas is not None:
+            self._replicas.ready()
         return time.perf_counter() - began
 
     def learn(self, env_steps: int, seen: Sequence[Any] | None, *fragments: dict[str, np.ndarray]) -> BatchUpdateResult:
@@ -121,7 +130,12 @@ class BatchLearner:
             self._calls[shape] = self._compiled(shape)
         placeholders, fetches = self._calls[shape]
         feeds = {placeholder: batch[name] for name, placeholder in placeholders.items()}
-        return self._trained.run(fetches, feeds, self._rates, env_steps)
+        try:
+            return self._trained.run(fetches, feeds, self._rates, env_steps)
+        except tf.errors.OpError as error:
+            if self._replicas is None or self._replicas.failure is None:
+                raise
+            raise self._replicas.failure from error
 
     def _compiled(self, shape: tuple[int, int, int]) -> tuple[dict[str, Tensor], Any]:
         built, rates = self._built, self._rates

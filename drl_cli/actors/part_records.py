@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple, TypedDict
 
 import numpy as np
 
 from drl_cli.config.sections.off_policy import BufferedKeys
 from drl_cli.config.sections.on_policy import OnPolicyKeys
+from drl_cli.contracts import Handle
 from drl_cli.envs.env_spec import SelfPlaySetup
 
 SampledConfig = OnPolicyKeys | BufferedKeys
@@ -70,6 +71,8 @@ class LearnerIdentity(_Learner, total=False):
     plugins: Any  # of ``plugins.registered``
     self_play: SelfPlaySetup  # who plays against the policy that learns, where it does
     policy: str  # id of the policy, ``default_policy`` where there is one
+    replicas: Sequence[Handle]  # the other learners, where there are several
+    is_patient: bool  # whether they are waited for without end
     postprocess: Callable  # of a registered algorithm: (batch, config) -> more columns
 
 

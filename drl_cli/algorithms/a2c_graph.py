@@ -18,7 +18,7 @@ import numpy as np
 from drl_cli.algorithms.a2c import A2CConfig, PGConfig
 from drl_cli.algorithms.losses import policy_gradient as losses
 from drl_cli.algorithms.losses.value import squared
-from drl_cli.algorithms.on_policy_graph import STEP_STATS, Descent, Loss, Rows, estimates, evaluated, summed
+from drl_cli.algorithms.on_policy_graph import STEP_STATS, Descent, Rows, estimates, evaluated, summed
 from drl_cli.config.sections.on_policy import sequence_length
 from drl_cli.policies.actor_critic_tf import ActorCritic
 from drl_cli.policies.forward_tf import Tensors
@@ -42,8 +42,8 @@ def build(
     net = ActorCritic(spec, initial, scope, looped=bool(config.xla), average=config.policy_average)
     update = _A2CUpdate(config, net, Descent(config, net, scope))
     columns, descent = trajectory_columns(config, spec), update.descent
-    one_place = descent.towers.in_one_place
-    return BatchGraph(columns, RATES, descent.variables(), net.published, update.learn, one_place, net.sampled())
+    shared = (descent.towers.in_one_place, net.sampled(), descent.parallel(update.loss))
+    return BatchGraph(columns, RATES, descent.variables(), net.published, update.learn, *shared)
 
 
 class _A2CUpdate:
@@ -59,12 +59,10 @@ class _A2CUpdate:
         """See BatchGraph."""
         del number  # nothing is drawn
         estimated = estimates(self._config, self._net, batch, self._config.standardize_advantages)
-
-        def loss(values: Tensors, minibatch: Rows) -> Sums:
-            return self._loss(values, minibatch, rates["entropy_coeff"])
+        coefficients = {"entropy_coeff": rates["entropy_coeff"]}
 
         def step() -> tuple[Tensor, Tensor, list[Tensor]]:
-            stats, finite = self.descent.step(*self._gradients(loss, estimated.rows), rates["lr"])
+            stats, finite = self.descent.step(*self._gradients(estimated.rows, coefficients), rates["lr"])
             return finite, tf.cast(finite, tf.int32), [stats[name] for name in (*self._names, *STEP_STATS)]
 
         def nothing() -> tuple[Tensor, Tensor, list[Tensor]]:
@@ -75,19 +73,19 @@ class _A2CUpdate:
         stats |= {"cur_lr": rates["lr"], "entropy_coeff": rates["entropy_coeff"]}
         return Learnt(stats, updates, finite)
 
-    def _loss(self, values: Tensors, minibatch: Rows, entropy_coeff: Tensor) -> Sums:
-        """Return the Sums of a minibatch; ``values``: {name: tensor} of the net's variables."""
+    def loss(self, values: Tensors, minibatch: Rows) -> Sums:
+        """Return the Sums of a minibatch; ``values``: {name: tensor} of the net's variables, and entropy_coeff."""
         seen, steps = evaluated(self._net, values, minibatch)  # [B, …]
         logp = self._net.distribution.logp(seen.heads, steps["action"])  # [B]
         entropy = self._net.distribution.entropy(seen.heads)  # [B]
         policy = losses.policy_gradient_loss(logp, steps["advantage"])  # [B]
-        stats, total = {"policy_loss": policy, "entropy": entropy}, policy - entropy_coeff * entropy
+        stats, total = {"policy_loss": policy, "entropy": entropy}, policy - values["entropy_coeff"] * entropy
         if self._config.use_critic:
             stats["vf_loss"] = squared(seen.value - steps["target"])  # [B]
             total += self._config.vf_loss_coeff * stats["vf_loss"]
         return summed(total, stats, steps["mask"])
 
-    def _gradients(self, loss: Loss, rows: Rows) -> tuple[list[Tensor], Sums]:
+    def _gradients(self, rows: Rows, coefficients: Tensors) -> tuple[list[Tensor], Sums]:
         """Return (gradients of the summed loss, Sums) of all rows, a microbatch at a time."""
         total = rows["mask"].shape[0]
         size = self.descent.towers.width(min(self._rows or total, total))
@@ -96,13 +94,14 @@ class _A2CUpdate:
         # rows of zeros, whose mask is 0 as well
         rows = {name: tf.pad(x, [[0, padding]] + [[0, 0]] * (x.shape.rank - 1)) for name, x in rows.items()}
         if count == 1:
-            return self.descent.gradients(loss, rows)
+            return self.descent.gradients(self.loss, rows, coefficients)
         pieces = {name: tf.reshape(x, [count, size, *x.shape[1:]]) for name, x in rows.items()}
 
         def body(
             index: Tensor, gradients: list[Tensor], added: list[Tensor]
         ) -> tuple[Tensor, list[Tensor], list[Tensor]]:
-            new, sums = self.descent.gradients(loss, {name: x[index] for name, x in pieces.items()})
+            piece = {name: x[index] for name, x in pieces.items()}
+            new, sums = self.descent.gradients(self.loss, piece, coefficients)
             parts = [sums.loss, sums.count, *(sums.stats[name] for name in self._names)]
             return (
                 index + 1,

@@ -26,7 +26,7 @@ from drl_cli.config.schema import MisfitError, Section, Whole, default, key
 from drl_cli.config.sections.averaged_policy import ScoredAverageKeys
 from drl_cli.config.sections.iteration import least_seconds
 from drl_cli.config.sections.on_policy import OnPolicyKeys
-from drl_cli.config.sections.resources import NO_GPU
+from drl_cli.config.sections.resources import NO_GPU, LearnerKeys, learners
 
 Threshold = Annotated[float, Field(gt=0, le=1e6)]
 
@@ -151,6 +151,7 @@ class OptimiserKeys(Section):
 
 
 class IMPALAConfig(
+    LearnerKeys,
     VTraceKeys,
     StreamKeys,
     OptimiserKeys,
@@ -222,6 +223,15 @@ class APPOConfig(
     target_update_frequency: Whole = key(
         1, "Train batches between two updates of the target policy.", "train batches", ge=1, le=100_000
     )
+
+    @model_validator(mode="after")
+    def _has_one_learner(self) -> APPOConfig:
+        if learners(self) > 1:
+            raise MisfitError(
+                "num_learners",
+                f"{self.num_learners}: APPO has one learner; PPO, A2C, PG, MAPPO and IMPALA may have more",
+            )
+        return self
 
 
 def passes_per_call(config: StreamKeys) -> int:

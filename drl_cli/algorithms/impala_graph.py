@@ -23,12 +23,14 @@ from drl_cli.algorithms.losses.policy_gradient import explained_variance, policy
 from drl_cli.algorithms.losses.returns import gae
 from drl_cli.algorithms.losses.value import squared
 from drl_cli.algorithms.losses.vtrace import Clips, VTrace, ratio_of, vtrace
+from drl_cli.config.sections.resources import learners
 from drl_cli.policies.actor_critic_tf import ActorCritic, look_at
 from drl_cli.policies.forward_tf import Tensors
 from drl_cli.policies.policy_spec import PolicySpec
 from drl_cli.tf1.graph import Batch, BatchGraph, Learnt, Rates, trajectory_columns
 from drl_cli.tf1.optimizers import Adam, RMSProp, clipped
 from drl_cli.tf1.tensorflow import Tensor, Variable, tf
+from drl_cli.tf1.towers import DataParallel, Sums, Towers
 
 RATES = ("lr", "entropy_coeff")
 STATS = (
@@ -118,6 +120,7 @@ class OffPolicyUpdate:
         self._config, self._spec, self._net, self._objective = config, spec, net, objective
         self._number = counter(scope)
         self._optimiser = _optimiser(config, scope + "policy", {name: net.variables[name] for name in net.trained})
+        self._towers = Towers(["/CPU:0"], bool(config.xla), learners(config))
         self._clips = Clips(config.vtrace_clip_rho_threshold, config.vtrace_clip_pg_rho_threshold, _lambda(config))
 
     def graph(self) -> BatchGraph:
@@ -126,7 +129,12 @@ class OffPolicyUpdate:
         variables = {variable.op.name: variable for group in groups for variable in group.values()}
         variables["num_updates"] = self._number
         columns = trajectory_columns(self._config, self._spec)
-        return BatchGraph(columns, RATES, variables, self._net.published, self.learn, sampled=self._net.sampled())
+        shared = (
+            self._towers.in_one_place,
+            self._net.sampled(),
+            DataParallel(self._towers, self.loss, tuple(self._net.trained)),
+        )
+        return BatchGraph(columns, RATES, variables, self._net.published, self.learn, *shared)
 
     def learn(self, batch: Batch, rates: Rates, number: Tensor) -> Learnt:
         """See BatchGraph: make ``passes_per_call`` passes over ``batch``, fewer if one is not finite, none if it is empty."""
@@ -152,9 +160,12 @@ class OffPolicyUpdate:
     def _step(self, batch: Batch, rates: Rates, number: Tensor, before: Any) -> tuple[dict[str, Tensor], Tensor]:
         """Evaluate ``batch`` and take one step, if it is finite; returns ({name: scalar}, whether it was)."""
         values = self._net.values()
-        loss, stats = self._loss(evaluated(self._net, values, batch), batch, rates, before)
-        trained = [values[name] for name in self._net.trained]
-        gradients = tf.gradients(loss, trained, unconnected_gradients="zero")
+        if self._towers.in_one_place:
+            loss, stats = self._loss(evaluated(self._net, values, batch), batch, rates, before)
+            trained = [values[name] for name in self._net.trained]
+            gradients = tf.gradients(loss, trained, unconnected_gradients="zero")
+        else:
+            loss, stats, gradients = self._shared(values, batch, rates)
         gradients, stats["grad_norm"] = clipped(gradients, self._config.grad_clip)
 
         def apply() -> Tensor:
@@ -165,6 +176,43 @@ class OffPolicyUpdate:
             return tf.constant(True)
 
         return stats, tf.cond(tf.math.is_finite(loss + stats["grad_norm"]), apply, lambda: tf.constant(False))
+
+    def _shared(self, values: Tensors, batch: Batch, rates: Rates) -> tuple[Tensor, dict[str, Tensor], list[Tensor]]:
+        """Return (loss, statistics, gradients) of ``batch``, of which each learner differentiates its streams."""
+        trained = {name: values[name] for name in self._net.trained}
+        rest = {name: value for name, value in values.items() if name not in trained}
+        rest["entropy_coeff"] = rates["entropy_coeff"]
+        pieces = _by_streams(batch, self._towers.width(batch["mask"].shape[0]), learners(self._config))
+        found, sums = self._towers.gradients(self.loss, trained, pieces, rest)
+        count = tf.maximum(sums.count, 1.0)
+        means = {name: total / count for name, total in sums.stats.items()}
+        spread = [means.pop(f"{name}²") - means.pop(name) ** 2 for name in ("error", "target")]
+        stats = {**means, **sums.tops, "total_loss": sums.loss / count}
+        stats["vf_explained_var"] = 1.0 - spread[0] / tf.maximum(spread[1], 1e-8)
+        return stats["total_loss"], stats, [gradient / count for gradient in found]
+
+    def loss(self, values: Tensors, batch: Batch) -> Sums:
+        """Return the Sums of some streams for IMPALA's objective; ``values``: of the net's variables, and entropy_coeff."""
+        now, mask = evaluated(self._net, values, batch), batch["mask"]
+        estimated = self._estimated(self._objective.log_rho(now, batch, None), batch, now)
+        policy, _ = self._objective.policy_loss(now, batch, None, estimated.advantage)  # [E, T]
+        error = estimated.value_target - now.value  # [E, T]
+        moved = ratio_of(now.logp - batch["logp"], mask)  # [E, T]
+        rows = {
+            "policy_loss": policy,
+            "vf_loss": squared(error),
+            "entropy": now.entropy,
+            "mean_rho": estimated.rho,
+            "behaviour_kl": moved - 1.0 - tf.math.log(moved),
+            "error": error,
+            "error²": tf.square(error),
+            "target": estimated.value_target,
+            "target²": tf.square(estimated.value_target),
+        }  # [E, T] each
+        total = policy + self._config.vf_loss_coeff * rows["vf_loss"] - values["entropy_coeff"] * now.entropy  # [E, T]
+        stats = {name: tf.reduce_sum(x * mask) for name, x in rows.items()}
+        tops = {"max_rho": tf.reduce_max(estimated.rho)}
+        return Sums(tf.reduce_sum(total * mask), stats, tops, tf.reduce_sum(mask))
 
     def _loss(self, now: PolicyOutputs, batch: Batch, rates: Rates, before: Any) -> tuple[Tensor, dict[str, Tensor]]:
         config, mask = self._config, batch["mask"]
@@ -211,6 +259,25 @@ def evaluated(net: ActorCritic, values: Tensors, batch: Batch) -> PolicyOutputs:
 def mean(rows: Tensor, mask: Tensor) -> Tensor:
     """Return the mean of ``rows`` over valid steps, both [E, T]."""
     return tf.reduce_sum(rows * mask) / tf.maximum(tf.reduce_sum(mask), 1.0)
+
+
+def _by_streams(batch: Batch, width: int, parts: int) -> Batch:
+    """Return ``batch`` with streams of padding up to ``width``, to be cut into ``parts`` along every column's first axis.
+
+    Each part has all ends, [M, …], of which those in streams of other parts come after no step of its own.
+    """
+    streams, steps = batch["mask"].shape.as_list()
+    size = width // parts * steps  # steps of a part
+    found = {}
+    for name, column in batch.items():
+        if name == "end_at":
+            shifted = [column - index * size for index in range(parts)]  # [M] each
+            found[name] = tf.concat([tf.where((at >= 0) & (at < size), at, size + 0 * at) for at in shifted], 0)
+        elif name.startswith("end_"):
+            found[name] = tf.concat([column] * parts, 0)  # [parts·M, …]
+        else:
+            found[name] = tf.pad(column, [[0, width - streams]] + [[0, 0]] * (column.shape.rank - 1))
+    return found
 
 
 def _merged(name: str, old: Tensor, new: Tensor) -> Tensor:

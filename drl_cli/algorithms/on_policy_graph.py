@@ -12,18 +12,19 @@ from drl_cli.algorithms.learner_graph import counter
 from drl_cli.algorithms.losses.policy_gradient import explained_variance, standardized
 from drl_cli.algorithms.losses.returns import gae, returns_to_go
 from drl_cli.config.sections.on_policy import OnPolicyKeys
+from drl_cli.config.sections.resources import learners
 from drl_cli.policies.actor_critic_tf import ActorCritic, Seen, look_at, state_of
 from drl_cli.policies.forward_tf import Tensors
 from drl_cli.tf1.graph import Batch
 from drl_cli.tf1.optimizers import Adam, clipped
 from drl_cli.tf1.tensorflow import Tensor, Variable, tf
-from drl_cli.tf1.towers import Sums, Towers, devices_of
+from drl_cli.tf1.towers import DataParallel, Sums, Towers, devices_of
 
 OLD = "old/"  # before the names of the heads of the policy that sampled
 STEP_STATS = ("total_loss", "grad_norm")  # statistics of every step, beside those of the loss
 
 Rows: TypeAlias = Tensors  # column -> [S(, L), …], or of a minibatch [B(, L), …]
-Loss: TypeAlias = Callable[[Tensors, Rows], Sums]  # (values of all variables of the net, minibatch)
+Loss: TypeAlias = Callable[[Tensors, Rows], Sums]  # (values of all variables of the net and coefficients, minibatch)
 
 
 class TrainedNets(Protocol):
@@ -116,7 +117,7 @@ class Descent:
     def __init__(self, config: OnPolicyKeys, net: TrainedNets, scope: str) -> None:
         """``scope`` (ending in "/") goes before every variable's name."""
         self._net, self._clip = net, config.grad_clip
-        self.towers = Towers(devices_of(config), bool(config.xla))
+        self.towers = Towers(devices_of(config), bool(config.xla), learners(config))
         self.trained = {name: net.variables[name] for name in net.trained}
         self._adam = Adam(scope + "policy", self.trained, epsilon=config.adam_epsilon)
         self.number = counter(scope)
@@ -127,18 +128,19 @@ class Descent:
         found = {variable.op.name: variable for variable in own}
         return found | self._adam.variables | {"num_updates": self.number}
 
-    def gradients(self, loss: Loss, minibatch: Rows) -> tuple[list[Tensor], Sums]:
+    def gradients(self, loss: Loss, minibatch: Rows, coefficients: Tensors | None = None) -> tuple[list[Tensor], Sums]:
         """Return (gradients of the sum of ``loss``, Sums) with the present weights.
 
-        ``loss(values, minibatch)`` returns Sums; ``values``: {name: tensor} of all variables of the net.
+        ``loss(values, minibatch)`` returns Sums; ``values``: {name: tensor} of all variables of the net, and ``coefficients``.
         """
         values = self._net.values()
         trained = {name: values[name] for name in self.trained}
+        rest = {name: value for name, value in values.items() if name not in trained}
+        return self.towers.gradients(loss, trained, minibatch, rest | (coefficients or {}))
 
-        def of_trained(weights: Tensors, piece: Rows) -> Sums:
-            return loss({**values, **weights}, piece)
-
-        return self.towers.gradients(of_trained, trained, minibatch)
+    def parallel(self, loss: Loss) -> DataParallel:
+        """Return what several learners share."""
+        return DataParallel(self.towers, loss, tuple(self.trained))
 
     def step(self, gradients: list[Tensor], sums: Sums, rate: Tensor) -> tuple[dict[str, Tensor], Tensor]:
         """Take one step with the gradients of a sum; returns ({name: scalar}: means and tops, whether it was finite).

@@ -15,6 +15,7 @@ from drl_cli.algorithms.row import ALL_ACTIONS, ALL_OBSERVATIONS, Algorithm
 from drl_cli.config.schema import MisfitError, Whole, default, key
 from drl_cli.config.sections.averaged_policy import AveragedPolicyKeys
 from drl_cli.config.sections.on_policy import OnPolicyKeys, StateDependentKeys, check_minibatch
+from drl_cli.config.sections.resources import LearnerKeys
 from drl_cli.errors import ConfigError
 
 RECIPES_WHY = "the usual one of published recipes for small and medium tasks"
@@ -23,6 +24,7 @@ RECIPES_WHY = "the usual one of published recipes for small and medium tasks"
 class PPOConfig(
     StateDependentKeys,
     AveragedPolicyKeys,
+    LearnerKeys,
     OnPolicyKeys,
     defaults={
         "train_batch_size": default(2048, rllib=4000, why=RECIPES_WHY),

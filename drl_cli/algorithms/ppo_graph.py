@@ -100,11 +100,10 @@ class PPOUpdate:
         estimated = self._looks.estimate(batch)
         kl_coeff = self._kl_coeff.read_value()
 
-        def loss(values: Tensors, minibatch: Rows) -> Sums:
-            return self._loss(values, minibatch, rates["entropy_coeff"], kl_coeff)
+        coefficients = {"entropy_coeff": rates["entropy_coeff"], "kl_coeff": kl_coeff}
 
         def step(minibatch: Rows, _: Tensor) -> tuple[dict[str, Tensor], Tensor]:
-            return self.descent.step(*self.descent.gradients(loss, minibatch), rates["lr"])
+            return self.descent.step(*self.descent.gradients(self.loss, minibatch, coefficients), rates["lr"])
 
         passed = epochs(estimated.rows, self._plan, (self._seed, number), self._names, step)
         stats = estimated.stats | {name: passed.last[name] for name in self._names if name != "ratio_deviation"}
@@ -116,8 +115,8 @@ class PPOUpdate:
             self._kl_coeff.assign(tf.where(moved, new, kl_coeff))
         return Learnt(stats, passed.updates, passed.finite)
 
-    def _loss(self, values: Tensors, minibatch: Rows, entropy_coeff: Tensor, kl_coeff: Tensor) -> Sums:
-        """Return the Sums of a minibatch; ``values``: {name: tensor} of the net's variables."""
+    def loss(self, values: Tensors, minibatch: Rows) -> Sums:
+        """Return the Sums of a minibatch; ``values``: {name: tensor} of the net's variables, entropy_coeff and kl_coeff."""
         config, distribution = self._config, self.net.distribution
         seen, steps = self._looks.evaluate(values, minibatch)  # [B, …]
         mask, old = steps["mask"], {name.removeprefix(OLD): x for name, x in steps.items() if name.startswith(OLD)}
@@ -125,9 +124,9 @@ class PPOUpdate:
         ratio = tf.exp((distribution.logp(seen.heads, steps["action"]) - steps["logp"]) * mask)  # [B]
         policy = losses.surrogate_loss(ratio, steps["advantage"], config.clip_param)  # [B]
         entropy, kl = distribution.entropy(seen.heads), distribution.kl(old, seen.heads)  # [B], [B]
-        total = policy - entropy_coeff * entropy  # [B]
+        total = policy - values["entropy_coeff"] * entropy  # [B]
         if config.kl_coeff:
-            total += kl_coeff * kl
+            total += values["kl_coeff"] * kl
         outside = losses.clip_fraction(ratio, config.clip_param or np.inf)  # [B]
         stats = {"policy_loss": policy, "entropy": entropy, "kl": kl, "clip_fraction": outside}
         if config.use_critic:
@@ -140,6 +139,6 @@ class PPOUpdate:
 
 def batch_graph(columns: TrajectoryColumns, update: PPOUpdate) -> BatchGraph:
     """Return the BatchGraph of ``update`` over batches of ``columns``."""
-    return BatchGraph(
-        columns, RATES, update.variables(), update.net.published, update.learn, update.descent.towers.in_one_place
-    )
+    descent = update.descent
+    shared = (descent.towers.in_one_place, {}, descent.parallel(update.loss))
+    return BatchGraph(columns, RATES, update.variables(), update.net.published, update.learn, *shared)

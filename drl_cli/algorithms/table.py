@@ -53,8 +53,8 @@ NOT_BUILT = {
     "AlphaStar": ("APPO", "which learns from many workers", "it trains a league of agents by self-play"),
     "DDPPO": (
         "PPO",
-        "with num_workers",
-        "its workers learn in a decentralised way; drl has one learner for all workers",
+        "with num_learners",
+        "its workers learn in a decentralised way; drl applies all gradients in one process",
     ),
     "RNNSAC": ("PPO", "with model: {use_lstm: true}; on Discrete actions R2D2 too", "SAC is not recurrent in drl"),
     "CRR": (

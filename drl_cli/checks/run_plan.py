@@ -19,7 +19,7 @@ from drl_cli.checks.findings import FAIL, NOTE, OK, WARN, Finding
 from drl_cli.config.sections.common import steps_per_iteration
 from drl_cli.config.sections.offline import reads_only
 from drl_cli.config.sections.replay import BufferKeys
-from drl_cli.config.sections.resources import total
+from drl_cli.config.sections.resources import learners, total
 from drl_cli.envs import make
 from drl_cli.runtime import assembly, footprint, machine
 from drl_cli.runtime.footprint import sized
@@ -234,10 +234,14 @@ def _fits_disk(sizes: Mapping[str, Any], spec: ExperimentSpec) -> Finding:
 
 def _processors(row: Algorithm, config: CommonKeys) -> list[Finding]:
     cores = machine.cores()
-    busy = max(1, config.num_workers) + (1 if config.num_workers and row.tensorflow else 0)
+    more = learners(config) - 1
+    busy = max(1, config.num_workers) + (1 if config.num_workers and row.tensorflow else 0) + more
     if config.num_workers > cores:
         text = f"{config.num_workers} workers and the learner share {cores} cores"
         return [Finding("CPU", WARN, text, f"drl train … -s num_workers={cores}")]
+    if more and busy > cores:
+        text = f"{more + 1} learners and {config.num_workers} workers share {cores} cores"
+        return [Finding("CPU", WARN, text, "drl train … -s num_learners=1")]
     return [
         Finding("CPU", OK, f"{busy} busy process{'es' if busy > 1 else ''} on {cores} core{'s' if cores > 1 else ''}")
     ]

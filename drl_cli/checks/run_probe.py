@@ -27,6 +27,7 @@ SMALL = {
     "num_workers": 0,
     "num_replay_shards": 0,
     "learner_actor": False,
+    "num_learners": 1,
     "evaluation_interval": None,
     "worker_side_prioritization": False,
 }

@@ -114,8 +114,9 @@ def with_flags(mapping: Mapping[str, Any], where: Where, flags: Flags) -> Layers
             layers.set((name,), flags[name], Where(flag))
     if flags.get("local_mode"):
         layers.set(("config", "num_workers"), 0, Where("--local-mode"))
-        if "learner_actor" in layers.data["config"]:
-            layers.set(("config", "learner_actor"), False, Where("--local-mode"))
+        for name, value in (("learner_actor", False), ("num_learners", 1)):
+            if name in layers.data["config"]:
+                layers.set(("config", name), value, Where("--local-mode"))
     verbose = min(int(flags.get("verbose") or 0), 2)
     is_given = "verbose" in preferred and "log_level" in (layers.data.get("config") or {})
     if verbose and not is_given:

@@ -29,7 +29,7 @@ from drl_cli.config.sections.exploration_settings import exploration_settings
 from drl_cli.config.sections.multi_agent import config_of_policy
 from drl_cli.config.sections.offline import output_folder, reads, reads_only
 from drl_cli.config.sections.replay import BufferKeys, shards
-from drl_cli.config.sections.resources import gpus
+from drl_cli.config.sections.resources import gpus, learners, num_cpus_per_learner
 from drl_cli.config.sections.rollout import RolloutKeys, on_loss
 from drl_cli.contracts import Cluster, Handle
 from drl_cli.envs.multi_agent.team import laid_over
@@ -138,7 +138,8 @@ def open_cluster(
     if with_tensorflow and not config.learner_actor:
         # Loading TensorFlow takes longer than starting Ray, most of which this process sleeps through.
         threading.Thread(target=load, args=(loop_kinds.LEARNER,), name="load", daemon=True).start()
-    demand = math.ceil(config.num_workers * config.num_cpus_per_worker + config.num_cpus_for_driver) + 1
+    others = (learners(config) - 1) * num_cpus_per_learner(config)
+    demand = math.ceil(config.num_workers * config.num_cpus_per_worker + others + config.num_cpus_for_driver) + 1
     return ray_cluster.RayCluster({**ray_options, "log_to_driver": config.log_level == "DEBUG"}, demand)
 
 
@@ -161,6 +162,9 @@ def make_parts(setup: RunSetup, cluster: Cluster, output: Path | str | None = No
         identity["self_play"] = env["agents"]["self_play"]
     kind = loop_kinds.kind_of(row).learner
     single = (config, setup.spec, row.graph, initial[DEFAULT_POLICY]) if setup.policies is None else ()
+    if single and learners(config) > 1:
+        identity["replicas"] = _make_replicas(config, cluster, (*single, identity.copy()))
+        identity["is_patient"] = cluster.is_patient
     several = (kind, setup.policies, row.graph, initial)
     learner = cluster.spawn(
         "learner",
@@ -184,12 +188,21 @@ def make_parts(setup: RunSetup, cluster: Cluster, output: Path | str | None = No
     return Parts(server, learner, replay, pool, loop)
 
 
+def _make_replicas(config: CommonKeys, cluster: Cluster, args: tuple) -> list[Handle]:
+    """Make the learners beside the run's own; one that dies is started again, and its call repeated."""
+    resources = {"num_cpus": num_cpus_per_learner(config), "restarts": True}
+    names = [f"learner {index}" for index in range(1, learners(config))]
+    return [cluster.spawn(name, loop_kinds.REPLICA, args, ACTOR, resources) for name in names]
+
+
 def setup_of(row: Algorithm, config: CommonKeys, env: Mapping[str, Any]) -> RunSetup:
     """Return what a run is made of; its policies are described, without TensorFlow."""
     describe = load(row.nets).policy_spec
     frames = {"frames": frames_of(env.get("preprocessing"))}
     if not env.get("agents"):
         return RunSetup(row, config, env, describe(config, env["spaces"] | frames))
+    if learners(config) > 1:
+        raise ConfigError("num_learners: several policies have one learner each; set it to 1, or train one policy.")
     policies = {}
     for name, own in env["agents"]["policies"].items():
         keys = config_of_policy(config, name, own["config"])

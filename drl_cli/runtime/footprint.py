@@ -20,6 +20,7 @@ from drl_cli.config.sections.off_policy import BufferedKeys
 from drl_cli.config.sections.offline import reads_only
 from drl_cli.config.sections.on_policy import OnPolicyKeys
 from drl_cli.config.sections.replay import BufferKeys, shards
+from drl_cli.config.sections.resources import learners
 from drl_cli.config.sections.rollout import RolloutKeys
 from drl_cli.errors import ResourcesExhausted
 from drl_cli.evolution.keys import ESConfig
@@ -147,6 +148,8 @@ def processes(
     found = [(f"the run: {', '.join(inside)}", 1, base)]
     if config.learner_actor:
         found.append(("learner", 1, TENSORFLOW if row.tensorflow else ACTOR))
+    if learners(config) > 1:
+        found.append(("more learners", learners(config) - 1, TENSORFLOW))
     if config.num_workers:
         found.append(("workers", config.num_workers, ACTOR + envs))
     found += elsewhere

@@ -18,6 +18,7 @@ from drl_cli.runtime.loops import evolution, gradients, replay, stream, sync
 SERVER = "drl_cli.actors.parameter_server:ParameterServer"
 REPLAY = "drl_cli.actors.replay_buffer:ReplayBuffer"
 LEARNER = "drl_cli.actors.learner:Learner"
+REPLICA = "drl_cli.actors.learner_replica:LearnerReplica"
 WORKER = "drl_cli.actors.rollout_worker:RolloutWorker"
 READER = "drl_cli.actors.experience_reader:ExperienceReader"
 MIXED = "drl_cli.actors.mixed_worker:MixedWorker"

@@ -44,6 +44,7 @@ from drl_cli.runtime.cluster import (
 )
 
 OBJECT_STORE_BYTES = 256 * 2**20  # fragments are small and few are in flight
+REPEATS = 3  # of one call to a part that is started again
 OWNER = "owner"  # file in a temporary folder with the process id of its run
 KNOCK_S = 10.0  # for a cluster's address to answer at all
 
@@ -214,7 +215,7 @@ class RayCluster:
         """Make the part ``factory`` ("module:Class") with ``args`` at ``place``; returns its handle.
 
         ``resources``: dict(num_cpus, num_gpus, resources, runtime_env) of an actor, by default none of Ray's count; ``pinned``
-        True places it on the driver's node.
+        True places it on the driver's node; ``restarts`` True starts it again when its process is lost.
         """
         if place == HERE:
             handle = LocalHandle(name, factory, args)
@@ -226,9 +227,15 @@ class RayCluster:
                 # What holds state stays on the driver's node: a lost node then costs workers only.
                 here = ray.get_runtime_context().get_node_id()
                 wanted["scheduling_strategy"] = NodeAffinitySchedulingStrategy(here, soft=False)
+            # A call to a part without a state of its own is repeated where its process was lost.
+            again = (-1, REPEATS) if wanted.pop("restarts", False) else (0, 0)
             # The class's name is what ps and Ray's tools show of the process.
             kind = type(name.title().replace(" ", ""), (Shell,), {})
-            actor = ray.remote(kind).options(max_restarts=0, max_task_retries=0, **wanted).remote(name, factory, args)
+            actor = (
+                ray.remote(kind)
+                .options(max_restarts=again[0], max_task_retries=again[1], **wanted)
+                .remote(name, factory, args)
+            )
             handle = RemoteHandle(name, actor)
         self._handles.append(handle)
         return handle

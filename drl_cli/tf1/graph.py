@@ -13,6 +13,7 @@ from typing import Any, NamedTuple, Protocol, TypeAlias
 from drl_cli.config.sections.off_policy import BufferedKeys
 from drl_cli.config.sections.replay import SequenceReplay, is_prioritized, learnt_steps
 from drl_cli.tf1.tensorflow import Tensor, Variable
+from drl_cli.tf1.towers import DataParallel
 
 Batch: TypeAlias = dict[str, Tensor]  # column -> tensor [B, …], or of a batch of trajectories [E, T, …]
 Parts: TypeAlias = Mapping[str, list[Tensor]]  # part name -> gradients, of the shapes of that part's variables
@@ -93,6 +94,7 @@ class BatchGraph(NamedTuple):
     in_one_place: bool = True  # whether XLA can compile ``learn`` as a whole: false where it runs on several devices
     # name in ``published`` -> name in ``variables`` of the weights that workers sample with instead; {}: the published ones
     sampled: Mapping[str, str] = {}
+    parallel: DataParallel | None = None  # what several learners share, where they can
 
 
 class GradientGraph(NamedTuple):

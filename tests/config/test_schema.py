@@ -9,7 +9,7 @@ from drl_cli.algorithms import table
 from drl_cli.algorithms.sac import SACConfig
 from drl_cli.config.key_description import allowed, leaves
 from drl_cli.config.schema import Section, default, key
-from drl_cli.config.sections.common import min_iter_seconds
+from drl_cli.config.sections.common import bundles, min_iter_seconds
 from drl_cli.config.sections.replay import intensity
 from drl_cli.config.sections.resources import gpus
 from drl_cli.extras import load
@@ -520,6 +520,7 @@ _MADDPG = {
     "action_reg": 0.001,
     "gumbel_temperature": 1.0,
 }
+_LEARNERS = {"num_learners": 1, "num_cpus_per_learner": 1.0}
 _MAPPO = {"share_weights": True, "value_normalization": True, "death_masking": True, "shared_reward": False}
 _NO_STREAMS = {"hiddens", "noisy", "sigma0"}
 _NO_SMOOTHING = {"huber_threshold", "l2_reg", "policy_delay", "smooth_target_policy", "use_huber"}
@@ -589,14 +590,14 @@ DIFFERENCES = {
     "QMIX": (_TEAM_VALUES, {*_SOFT, *_NO_STREAMS, "twin_q", "policy_delay"}),
     "VDN": ({**_TEAM_VALUES, "mixer": "vdn"}, {*_SOFT, *_NO_STREAMS, "twin_q", "policy_delay"}),
     "MADDPG": ({**_DDPG, **_MADDPG}, {*_SOFT, *_NO_SMOOTHING}),
-    "MAPPO": ({**_ON_POLICY, **_PPO, **_SDE, **_MAPPO}, {*_SOFT - {*_SDE}, *_REPLAY - {"policy_average"}}),
-    "PG": ({**_ON_POLICY, **_PG}, {*_SOFT, *_REPLAY - {"policy_average"}}),
-    "A2C": ({**_ON_POLICY, **_A2C, **_SDE}, {*_SOFT - {*_SDE}, *_REPLAY - {"policy_average"}}),
+    "MAPPO": ({**_ON_POLICY, **_LEARNERS, **_PPO, **_SDE, **_MAPPO}, {*_SOFT - {*_SDE}, *_REPLAY - {"policy_average"}}),
+    "PG": ({**_ON_POLICY, **_LEARNERS, **_PG}, {*_SOFT, *_REPLAY - {"policy_average"}}),
+    "A2C": ({**_ON_POLICY, **_LEARNERS, **_A2C, **_SDE}, {*_SOFT - {*_SDE}, *_REPLAY - {"policy_average"}}),
     "A3C": ({**_ON_POLICY, **_A3C}, {*_SOFT, *_REPLAY}),
-    "PPO": ({**_ON_POLICY, **_PPO, **_SDE}, {*_SOFT - {*_SDE}, *_REPLAY - {"policy_average"}}),
+    "PPO": ({**_ON_POLICY, **_LEARNERS, **_PPO, **_SDE}, {*_SOFT - {*_SDE}, *_REPLAY - {"policy_average"}}),
     "TRPO": ({**_ON_POLICY, **_TRPO, **_SDE}, {*_SOFT - {*_SDE}, *_REPLAY - {"policy_average"}}),
-    "IMPALA": ({**_ON_POLICY, **_IMPALA}, {*_SOFT, *_REPLAY - {"policy_average"}}),
-    "APPO": ({**_ON_POLICY, **_IMPALA, **_APPO}, {*_SOFT, *_REPLAY - {"policy_average"}}),
+    "IMPALA": ({**_ON_POLICY, **_LEARNERS, **_IMPALA}, {*_SOFT, *_REPLAY - {"policy_average"}}),
+    "APPO": ({**_ON_POLICY, **_LEARNERS, **_IMPALA, **_APPO}, {*_SOFT, *_REPLAY - {"policy_average"}}),
     "MARWIL": ({**_IMITATION, **_MARWIL}, {*_SOFT, *_WINDOWS}),
     "BC": (_IMITATION, {*_SOFT, *_WINDOWS}),
     "ES": ({**_EVOLUTION, **_ES}, {*_SOFT, *_REPLAY, *_EXPLORING, "grad_clip"}),
@@ -842,6 +843,7 @@ def test_keys_that_just_fit_are_taken(given):
         ),
         ("APPO", {"replay_proportion": 0.5}, "above 0 needs replay_buffer_num_slots 1 or more to draw from"),
         ("APPO", {"num_gpus": 2.0}, "must be at most 1"),
+        ("APPO", {"num_learners": 2, "num_workers": 1}, "2: APPO has one learner; PPO"),
         ("TRPO", {"sgd_minibatch_size": 9, "train_batch_size": 8}, "9 is more than train_batch_size 8"),
         ("PPO", {"sgd_minibatch_size": 9, "model": {"use_lstm": True}}, "less than one sequence, model.max_seq_len 20"),
         ("PPO", {"clip_param": None}, "null needs a kl_coeff above 0"),
@@ -850,6 +852,8 @@ def test_keys_that_just_fit_are_taken(given):
         ("A2C", {"exploration_config": {"sde_sample_freq": 8}}, "it needs use_sde: true"),
         ("PPO", {"num_gpus": 1.5}, "1.5 is neither a share of one GPU nor a whole number of them"),
         ("PPO", {"learner_actor": True}, "needs num_workers 1 or more"),
+        ("A2C", {"num_learners": 2}, "2 needs num_workers 1 or more"),
+        ("PPO", {"num_learners": 2, "num_workers": 1, "num_gpus": 1.0}, "2 needs num_gpus 0"),
         ("PPO", {"use_critic": False}, "its estimates are made of values"),
         ("PG", {"use_critic": False}, "false needs batch_mode complete_episodes"),
         ("A2C", {"microbatch_size": 129}, "129 is not between one sequence .1. and train_batch_size 128"),
@@ -884,3 +888,9 @@ def test_a_stop_of_imitation_ends_after_one_call_of_the_learner_and_not_after_tw
     config = SCHEMAS[name]()
     steps = config.updates_per_call * config.train_batch_size / config.training_intensity
     assert config.timesteps_per_iteration == steps
+
+
+def test_other_learners_ask_for_cpus_of_their_own():
+    keys = {"num_workers": 1, "num_learners": 3, "num_cpus_per_learner": 0.5}
+    assert bundles(SCHEMAS["PPO"].model_validate(keys)) == [{"CPU": 1}, {"CPU": 1}, {"CPU": 0.5}, {"CPU": 0.5}]
+    assert bundles(SCHEMAS["PPO"].model_validate({"num_learners": 0})) == [{"CPU": 1}]

@@ -20,7 +20,7 @@ from experience_files import random_set
 from runtime_runs import env_facts, small_config
 from watched_callbacks import Failing, Noting
 
-from drl_cli import checkpoints, cli, plugins
+from drl_cli import checkpoints, cli, events, plugins
 from drl_cli.algorithms import table
 from drl_cli.envs.callbacks import Callbacks, register_callbacks
 from drl_cli.errors import ClusterUnavailable, DrlError, PluginFailed, RunFailed
@@ -152,6 +152,28 @@ def test_weights_move_through_ray_s_tensorflow_variables(first):
     assert first.loop.ledger.version > before
     published = learner._trained._published.get()
     assert sorted(f"default_policy/{name}" for name in weights["default_policy"]) == sorted(published)
+
+
+def test_a_learner_that_dies_is_started_again_and_the_run_goes_on(first, beside):
+    seen = []
+    stop = events.subscribe(lambda kind, fields: seen.append(fields["text"]) if kind == "warning" else None)
+    keys = {"seed": 7, "train_batch_size": 128, "sgd_minibatch_size": 32, "rollout_fragment_length": 32, "xla": False}
+    trainer = beside("PPO", num_workers=1, num_learners=2, num_cpus_per_learner=0, timesteps_per_iteration=128, **keys)
+    try:
+        until_learning(trainer)
+        (other,) = trainer.parts.learner.part._replicas._handles
+        process = psutil.Process(other.ready().result())
+        process.kill()
+        process.wait(30)
+        until = trainer.loop.ledger.updates + 40
+        while trainer.loop.ledger.updates < until:
+            trainer.train()
+        assert other.ready().result() != process.pid
+    finally:
+        stop()
+    assert [text for text in seen if text.startswith("learner 1 was lost and has been started again")] == [
+        "learner 1 was lost and has been started again; nothing was lost with it."
+    ]
 
 
 def test_ctrl_c_in_the_terminal_does_not_reach_the_actors(first):

@@ -19,6 +19,7 @@ ANYWAY = {
     ("soft_q",): (False,),
     ("per_worker_exploration",): (False,),
     ("num_learner_workers",): (0, 1),
+    ("num_learners",): (0, 1),
     ("num_gpus_per_learner_worker",): (0,),
     ("grad_clip_by",): ("global_norm",),
     ("_separate_vf_optimizer",): (False,),

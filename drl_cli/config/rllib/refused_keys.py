@@ -13,7 +13,9 @@ from drl_cli.config.schema import SchemaRow, Section
 from drl_cli.extras import load
 
 _ONE_STEP = "policy and value share one optimizer with learning rate lr; vf_loss_coeff weights the value loss."
-_LEARNER = "there is one learner; num_gpus sets the number of GPUs over which it splits each batch."
+_LEARNER = (
+    "PPO, A2C, PG, MAPPO and IMPALA split batches over num_learners processes; other algorithms have one learner."
+)
 _INTERNAL = "internal to RLlib; drl has no equivalent. Remove the key."
 _PYTHON = "a Python object, which a plain-data config cannot contain."
 _STORE = "set the size of the object store with --ray-object-store-memory."
@@ -29,8 +31,7 @@ NEVER = {
     "fake_sampler": _INTERNAL,
     "sample_collector": _INTERNAL,
     "_disable_preprocessor_api": _INTERNAL,
-    "distributed_data_parallel_optimizer": "there is one learner for all workers; num_gpus sets the number of GPUs over which it splits "
-    "each batch.",
+    "distributed_data_parallel_optimizer": "num_learners of PPO, A2C, PG, MAPPO and IMPALA splits each batch over processes, num_gpus over GPUs.",
     "gumbel_softmax_temperature": "discrete actions are sampled from the policy with a temperature of 1. Remove "
     "the key.",
     "num_learner_workers": _LEARNER,

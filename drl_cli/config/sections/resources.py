@@ -7,10 +7,11 @@ Mixed into the config of every algorithm. Key names and meanings are RLlib's (CO
 from collections.abc import Iterable, Mapping
 from typing import Annotated, Protocol, runtime_checkable
 
-from pydantic import Field
+from pydantic import Field, model_validator
+from typing_extensions import Self
 
 from drl_cli.config.environment_variables import ALLOWED, Environs
-from drl_cli.config.schema import Section, Whole, key
+from drl_cli.config.schema import MisfitError, Section, Whole, key
 
 NO_GPU = "most machines have none"
 
@@ -113,6 +114,47 @@ class ResourceKeys(Section):
         "second; worthwhile from about 2,700 updates. null: true, except for images without a GPU, whose updates it "
         "slows down 20 to 90 times.",
     )
+
+
+class LearnerKeys(ResourceKeys):
+    """Several learners, for algorithms whose gradient of a batch is a sum over its steps."""
+
+    num_learners: Whole = key(
+        1,
+        "Processes that compute gradients: each takes an equal part of every minibatch, and the run's own, which is one of "
+        "them, applies their sum. More than 1 needs num_workers 1 or more.",
+        "processes",
+        ge=0,
+        le=1024,
+        rllib=0,
+        why="0 and 1 are the same here: the run's own process learns",
+    )
+    num_cpus_per_learner: float = key(
+        1.0, "Logical CPUs that each learner but the run's own requests from Ray.", "CPUs", ge=0, le=1024
+    )
+
+    @model_validator(mode="after")
+    def _learns_beside_workers(self) -> Self:
+        if learners(self) == 1:
+            return self
+        workers = getattr(self, "num_workers", 0)
+        if workers == 0:
+            text = f"{self.num_learners} needs num_workers 1 or more: without workers there is no Ray"
+            raise MisfitError("num_learners", text)
+        if self.num_gpus:
+            text = f"{self.num_learners} needs num_gpus 0: one learner splits its batches over GPUs, several compute on CPUs"
+            raise MisfitError("num_learners", text)
+        return self
+
+
+def learners(config: object) -> int:
+    """Return the processes that compute gradients: ``num_learners``, at least 1."""
+    return max(1, config.num_learners) if isinstance(config, LearnerKeys) else 1
+
+
+def num_cpus_per_learner(config: object) -> float:
+    """Return the CPUs that each learner but the run's own asks for."""
+    return config.num_cpus_per_learner if isinstance(config, LearnerKeys) else 0.0
 
 
 @runtime_checkable
