@@ -98,6 +98,14 @@ class WorkerPart(Protocol):
         """Continue from ``state``; returns how many running episodes begin anew."""
         ...
 
+    def apply(self, function: Callable[..., Any], *args: Any) -> Any:
+        """Return ``function(worker, *args)``."""
+        ...
+
+    def foreach_env(self, function: Callable[[Any], Any]) -> list[Any]:
+        """Return [function(env)] of its environments."""
+        ...
+
     def close(self) -> None:
         """Close environments and files."""
 

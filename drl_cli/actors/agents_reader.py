@@ -7,12 +7,13 @@ Each policy's steps are read by themselves, all policies in the same passes. Use
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from drl_cli.actors import worker_functions
 from drl_cli.actors.experience_reader import ExperienceReader
 from drl_cli.actors.multi_agent_worker import AgentColumns
 from drl_cli.actors.part_records import ReaderIdentity
@@ -104,6 +105,12 @@ class AgentsReader:
             self._sequence, self._behind = int(facts["sequence"]), int(facts["behind"])
         except (KeyError, TypeError, ValueError) as error:
             raise CheckpointError(f"The state of a reader is incomplete ({error}).") from error
+
+    apply = worker_functions.apply
+
+    def foreach_env(self, function: Callable[[Any], Any]) -> list[Any]:
+        """Return []: files have no environments."""
+        return []
 
     def close(self) -> None:
         """Close the files that are open."""

@@ -16,6 +16,7 @@ from typing import Any
 
 import numpy as np
 
+from drl_cli.actors import worker_functions
 from drl_cli.actors.fragment_transforms import RewardRule, clipped_rewards
 from drl_cli.actors.part_records import WorkerIdentity
 from drl_cli.actors.recorder import Recorder, whole_episode
@@ -148,6 +149,12 @@ class EvolutionWorker:
             self._recorder.load(arrays, facts["recorder"])
         if self._watch:
             self._watch.hooks.load(facts.get("callbacks"))
+
+    apply = worker_functions.apply
+
+    def foreach_env(self, function: Callable[[Any], Any]) -> list[Any]:
+        """Return [function(env)] of the environments of the last round, none before the first."""
+        return worker_functions.to_envs(function, self._episodes.objects())
 
     def close(self) -> None:
         """Close the environments and give the noise back."""

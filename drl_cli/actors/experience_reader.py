@@ -8,13 +8,13 @@ returns are bootstrapped. Used alone, or by ``mixed_worker`` beside a RolloutWor
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from drl_cli.actors import fragment_transforms
+from drl_cli.actors import fragment_transforms, worker_functions
 from drl_cli.actors.fragment_transforms import ClosedFragment
 from drl_cli.actors.part_records import ReaderIdentity
 from drl_cli.actors.running_filters import Differences
@@ -185,6 +185,12 @@ class ExperienceReader:
         self._sequence, self._behind = sequence, behind
         if self._watch:
             self._watch.hooks.load(facts.get("callbacks"))
+
+    apply = worker_functions.apply
+
+    def foreach_env(self, function: Callable[[Any], Any]) -> list[Any]:
+        """Return []: files have no environments."""
+        return []
 
     def close(self) -> None:
         """Close the file that is open."""

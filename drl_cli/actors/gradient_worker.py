@@ -7,11 +7,12 @@ the first fragment. Everything else is the RolloutWorker's.
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import numpy as np
 
+from drl_cli.actors import worker_functions
 from drl_cli.actors.part_records import WorkerIdentity
 from drl_cli.actors.rollout_worker import RolloutWorker
 from drl_cli.algorithms.a3c import A3CConfig
@@ -62,6 +63,12 @@ class GradientWorker:
         self._own += token.steps
         seconds = token.seconds | {"learn": time.perf_counter() - began}
         return token._replace(seconds=seconds), {"gradients": gradients, "stats": stats}
+
+    apply = worker_functions.apply
+
+    def foreach_env(self, function: Callable[[Any], Any]) -> list[Any]:
+        """Return [function(env)] of the environments."""
+        return self._worker.foreach_env(function)
 
     def state(self) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
         """Return ({name: array}, facts): everything that the next gradient depends on."""

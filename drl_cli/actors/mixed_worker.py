@@ -7,11 +7,12 @@ shares of what it holds stay those of what enters. Each stream has a worker numb
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import numpy as np
 
+from drl_cli.actors import worker_functions
 from drl_cli.actors.agents_reader import AgentsReader
 from drl_cli.actors.experience_reader import ExperienceReader
 from drl_cli.actors.multi_agent_worker import AgentColumns, MultiAgentWorker
@@ -91,6 +92,12 @@ class MixedWorker:
             differing += part.load(own, known) or 0  # a reader has none
         self._steps = [int(steps) for steps in facts["steps"]]
         return differing
+
+    apply = worker_functions.apply
+
+    def foreach_env(self, function: Callable[[Any], Any]) -> list[Any]:
+        """Return [function(env)] of the environments."""
+        return [found for part in self._parts for found in part.foreach_env(function)]
 
     def close(self) -> None:
         """Close all streams."""

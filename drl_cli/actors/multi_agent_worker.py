@@ -8,11 +8,12 @@ its agents act.
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
 
+from drl_cli.actors import worker_functions
 from drl_cli.actors.agents_recorder import AgentsRecorder, PolicyRecording
 from drl_cli.actors.part_records import SampledConfig, WorkerIdentity
 from drl_cli.actors.policy_slots import PolicySetup, PolicySlots
@@ -345,6 +346,13 @@ class MultiAgentWorker:
         else:
             found.append(self._envs.load(arrays, facts["envs"]))
         return found[0]
+
+    apply = worker_functions.apply
+
+    def foreach_env(self, function: Callable[[Any], Any]) -> list[Any]:
+        """Return [function(env)] of the environments."""
+        self._start()
+        return worker_functions.to_envs(function, self._envs.objects())
 
     def close(self) -> None:
         """Close the environments, and the recording."""

@@ -7,12 +7,12 @@ outstanding with the parameter server and adopts it when it has come; only ``min
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 import numpy as np
 
-from drl_cli.actors import fragment_transforms
+from drl_cli.actors import fragment_transforms, worker_functions
 from drl_cli.actors.fragment import Fragment
 from drl_cli.actors.fragment_transforms import ClosedFragment, RewardRule, Transform
 from drl_cli.actors.part_records import SampledConfig, WorkerIdentity
@@ -333,6 +333,15 @@ class RolloutWorker:
             if name not in arrays or (arrays[name].shape, arrays[name].dtype) != (part.shape, part.dtype):
                 raise CheckpointError(f"The state of a worker lacks {name}, or has one of another shape.")
             part[...] = arrays[name]
+
+    apply = worker_functions.apply
+
+    def foreach_env(self, function: Callable[[Any], Any]) -> list[Any]:
+        """Return [function(env)] of the environments."""
+        if not self._started:
+            self._envs.reset()
+            self._started = True
+        return worker_functions.to_envs(function, self._envs.objects())
 
     def close(self) -> None:
         """Close the environments, and the recording."""

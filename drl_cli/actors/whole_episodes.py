@@ -52,6 +52,10 @@ class Episodes:
         for index in range(len(keys)):
             self._begin(index)
 
+    def objects(self) -> list[Any]:
+        """Return the environments that are there: those of the last round, none before the first."""
+        return self._envs.objects()
+
     def stacked(self) -> np.ndarray:
         """Return what the policies act on, [N, …]: a copy."""
         return self._stacks.stacked()

@@ -6,7 +6,7 @@ list, as in RLlib's ``compute_action``: the caller keeps one for each of its epi
 """
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, NamedTuple
 
 import gymnasium
 import numpy as np
@@ -14,7 +14,18 @@ import numpy as np
 from drl_cli.envs import make, preprocessors
 from drl_cli.envs.env_spec import Preprocessing, SpaceSpec
 from drl_cli.errors import InputError
+from drl_cli.policies.action_specs import ActionSpec, DiscreteSpec, MultiBinarySpec
+from drl_cli.policies.nets import Heads, State
 from drl_cli.policies.numpy_policy import NumpyPolicy
+
+
+class Acted(NamedTuple):
+    """What an action was computed from and by, as ``NumpyPolicy`` knows it; a batch of one."""
+
+    obs: np.ndarray
+    state: State
+    heads: Heads
+    chosen: np.ndarray
 
 
 class ActionComputer:
@@ -33,7 +44,7 @@ class ActionComputer:
         ``action``: the action space, of one of several agents: no environment is made then, and observations are arrays of the
         shape that the policy sees.
         """
-        self._policy, self._frames = policy, policy.spec.frames
+        self.policy, self._frames = policy, policy.spec.frames
         self._env: gymnasium.Env | None = None
         self._raw_space: Any  # of the environment, or words for it
         if action is not None:
@@ -47,34 +58,74 @@ class ActionComputer:
             raw.close()
             raise
         self._raw_space, self._between = raw.observation_space, _between(self._env, raw)
-        self._shape, self._dtype = raw.action_space.shape, raw.action_space.dtype
+        self._shape, self._dtype = raw.action_space.shape or (), raw.action_space.dtype
 
     def initial_state(self) -> list[Any]:
         """Return the state before an episode's first observation, a list; an empty one of a policy without state."""
-        state = [part[0] for part in self._policy.initial_state(1)]
+        state = [part[0] for part in self.policy.initial_state(1)]
         return [*state, None] if self._frames > 1 else state
 
     def act(
-        self, obs: Any, state: list[Any], rng: np.random.Generator | None = None, reward: float | None = None
-    ) -> tuple[Any, list[Any]]:
-        """Return (action, next state) for one observation.
+        self,
+        obs: Any,
+        state: list[Any],
+        rng: np.random.Generator | None = None,
+        reward: float | None = None,
+        last_action: Any = None,
+    ) -> tuple[Any, list[Any], Acted]:
+        """Return (action, next state, Acted) for one observation.
 
         ``state``: a list as ``initial_state`` returns it, or empty of a policy without state, or where ``obs`` is a whole stack
-        of frames. ``rng``: generator to explore with, None for the greedy action. ``reward``: of the last action, for policies
-        that see it. Raises InputError where one of these does not fit.
+        of frames. ``rng``: generator to explore with, None for the greedy action. ``reward``, ``last_action``: of the last
+        step, for policies that see them; without it, the action that was returned. Raises InputError where one does not fit.
         """
-        seen = self._seen(obs)
+        seen = self.transform(obs)
         stack = None
         if self._frames > 1:
             state, stack = self._stacked(seen, state)
             seen = stack
         before = self._batched(state)
+        if last_action is not None and self.policy.spec.previous:
+            known = before[-1][:, -1].copy()
+            before = self.policy.noted(before, self.policy.as_acted(self.as_recorded([last_action], 1)))
+            self.policy.rewarded(before, known)
         if reward is not None:
-            self._policy.rewarded(before, float(reward))
-        chosen, next_state, _ = self._policy.act(seen[None], before, rng, rng is not None)
-        action = np.asarray(self._policy.to_env(chosen)[0], self._dtype).reshape(self._shape)
-        after = [part[0] for part in next_state]
-        return (action if action.shape else action.item()), ([*after, stack] if self._frames > 1 else after)
+            self.policy.rewarded(before, float(reward))
+        heads, after = self.policy.stepped(seen[None], before, rng)
+        chosen = self.policy.greedy(heads) if rng is None else self.policy.drawn(heads, rng)
+        action = self.to_env(chosen)[0]
+        after = [part[0] for part in self.policy.noted(after, chosen)]
+        acted = Acted(seen[None], before, heads, chosen)
+        return (action if action.shape else action.item()), ([*after, stack] if self._frames > 1 else after), acted
+
+    def to_env(self, chosen: np.ndarray) -> np.ndarray:
+        """Return the policy's actions ``chosen`` [N, …] in the environment's units, shape and dtype."""
+        return np.asarray(self.policy.to_env(chosen), self._dtype).reshape(len(chosen), *self._shape)
+
+    def as_recorded(self, actions: Any, count: int) -> np.ndarray:
+        """Return ``count`` actions of the environment as ``NumpyPolicy.logp`` takes them. Raises InputError for others."""
+        spec = self.policy.spec.action
+        try:
+            given = np.asarray(actions, np.float32 if spec.kind == "Box" else np.float64)
+        except (TypeError, ValueError):
+            given = np.zeros(0)
+        fits = given.shape == (count, *self._shape) and bool(np.isfinite(given).all())
+        if fits and not isinstance(spec, ActionSpec):
+            given = given - np.asarray(0 if isinstance(spec, MultiBinarySpec) else spec.start)
+            most = (
+                2
+                if isinstance(spec, MultiBinarySpec)
+                else np.asarray(spec.n if isinstance(spec, DiscreteSpec) else spec.nvec)
+            )
+            fits = bool(((given >= 0) & (given < most) & (given == np.floor(given))).all())
+        if not fits:
+            raise InputError(
+                f"{_shown(actions)}: not {count} actions of this environment, an array of shape {[count, *self._shape]} of "
+                f"{spec.kind} actions ({str(spec)[:120]})."
+            )
+        if isinstance(spec, ActionSpec):
+            return given.reshape(count, -1)
+        return given.astype(np.int32)
 
     def close(self) -> None:
         """Close the environment."""
@@ -83,16 +134,16 @@ class ActionComputer:
 
     def _batched(self, state: list[Any]) -> tuple[np.ndarray, ...]:
         shapes = [np.shape(part) for part in state]
-        if shapes != [tuple(shape) for shape in self._policy.spec.state]:
+        if shapes != [tuple(shape) for shape in self.policy.spec.state]:
             raise InputError(
-                f"compute_action: a state of shapes {shapes}, this policy's are {list(self._policy.spec.state)}. Begin each "
+                f"compute_action: a state of shapes {shapes}, this policy's are {list(self.policy.spec.state)}. Begin each "
                 "episode with state=trainer.get_initial_state(), and then pass the state that the last call returned."
             )
         return tuple(np.array(part, np.float32)[None] for part in state)
 
     def _stacked(self, seen: np.ndarray, state: list[Any]) -> tuple[list[Any], np.ndarray]:
         """Return (the rest of the state, the stack) with the newest frame ``seen``, which may be a whole stack already."""
-        shape, frames = tuple(self._policy.spec.obs_shape), self._frames
+        shape, frames = tuple(self.policy.spec.obs_shape), self._frames
         if seen.shape != shape:
             return state[:-1], seen
         if not state:
@@ -105,9 +156,9 @@ class ActionComputer:
             return state[:-1], np.tile(seen, frames)
         return state[:-1], np.concatenate([before[..., shape[-1] :], seen], axis=-1)
 
-    def _seen(self, obs: Any) -> np.ndarray:
-        """Return ``obs`` as the policy takes it, one frame or a whole stack."""
-        spec = self._policy.spec
+    def transform(self, obs: Any) -> np.ndarray:
+        """Return ``obs`` as the policy takes it, one frame or a whole stack. Raises InputError for what is no observation."""
+        spec = self.policy.spec
         fitting = [tuple(spec.obs_shape), (*spec.obs_shape[:-1], spec.obs_shape[-1] * spec.frames)]
         if self._between:
             raw = _cast(self._raw_space, obs)
@@ -121,7 +172,7 @@ class ActionComputer:
             seen = np.zeros(0)
         if seen.shape not in fitting:
             raise InputError(
-                f"compute_action: {_shown(obs)} is not an observation of this environment, whose observations are "
+                f"{_shown(obs)} is not an observation of this environment, whose observations are "
                 f"{str(self._raw_space)[:200]}."
             )
         return seen

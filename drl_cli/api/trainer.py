@@ -28,8 +28,10 @@ from typing import Any
 from drl_cli import checkpoints, process
 from drl_cli.algorithms import table
 from drl_cli.api.compute_action import ActionComputer
+from drl_cli.api.policy import Policy, Preprocessor, fetched, first_row
 from drl_cli.api.python_experiment import spec_of
 from drl_cli.api.run_session import LogForwarder, RunSession, SessionState
+from drl_cli.api.worker_set import WorkerSet
 from drl_cli.config.episode_metrics import summary
 from drl_cli.config.sections.common import CommonKeys
 from drl_cli.envs.preprocessors import for_scoring
@@ -116,6 +118,11 @@ class Trainer:
         """Iterations trained so far, those before a restored checkpoint included; 0 before the run has begun."""
         return self._session.iteration
 
+    @property
+    def workers(self) -> WorkerSet:
+        """The rollout workers: ``foreach_worker``, ``foreach_worker_with_index``, ``foreach_env``."""
+        return WorkerSet(lambda: self._begin().parts.pool.handles())
+
     # -- training ----------------------------------------------------------------------------------------------------
 
     def train(self) -> dict[str, Any]:
@@ -194,20 +201,81 @@ class Trainer:
         explore: bool = False,
         prev_reward: float | None = None,
         policy_id: str = DEFAULT_POLICY,
+        *,
+        prev_action: Any = None,
+        full_fetch: bool = False,
     ) -> Any:
-        """Return the action for one observation, in the environment's units; with ``state`` (action, next state, {}).
+        """Return the action for one observation, in the environment's units; with ``state`` (action, next state, extras).
 
         ``obs``: as the environment gives it, or as its wrappers make it (images of Atari games). ``explore``: sample from the
         policy, where it has a distribution, instead of taking the greedy action. ``state``: of recurrent policies and those
         with stacked frames: a list, ``get_initial_state()`` at the beginning of an episode and what the last call returned
-        afterwards. ``prev_reward``: the reward of the last action, for lstm_use_prev_action_reward.
-        ``policy_id``: with several agents, the policy that acts; ``obs`` is that of one of its agents.
+        afterwards. ``prev_reward``, ``prev_action``: of the last step, for lstm_use_prev_action_reward; by default the action
+        is the one that the last call returned. ``policy_id``: with several agents, the policy that acts; ``obs`` is that of one
+        of its agents. ``full_fetch``: return (action, next state, extras) in any case, where the extras are those of
+        ``policy.fetched``; otherwise they are {}.
 
         Raises InputError for an unknown policy, an observation of another shape, and a state that is missing or does not fit.
         """
         acting = self._acting_policy(policy_id)
-        action, after = acting.act(obs, list(state or []), self._rng if explore else None, prev_reward)
-        return (action, after, {}) if state else action
+        rng = self._rng if explore else None
+        action, after, acted = acting.act(obs, list(state or []), rng, prev_reward, prev_action)
+        if not (state or full_fetch):
+            return action
+        return action, after, first_row(fetched(acting.policy, *acted)) if full_fetch else {}
+
+    compute_single_action = compute_action  # its name from RLlib 1.4 on
+
+    def compute_actions(
+        self,
+        observations: Mapping[Any, Any],
+        state: Mapping[Any, Sequence[Any]] | None = None,
+        explore: bool = False,
+        prev_reward: Mapping[Any, float] | None = None,
+        policy_id: str = DEFAULT_POLICY,
+        *,
+        prev_action: Mapping[Any, Any] | None = None,
+        full_fetch: bool = False,
+    ) -> Any:
+        """Return {name: action} for ``observations`` {name: observation}, for example of several agents with one policy.
+
+        The other mappings have the same names. With ``state`` or ``full_fetch``: (actions, states, extras), a mapping each. See
+        ``compute_action``.
+        """
+        if not isinstance(observations, Mapping):
+            raise InputError(
+                "compute_actions: it takes {name: observation}. get_policy().compute_actions takes a batch."
+            )
+        states, rewards, before = state or {}, prev_reward or {}, prev_action or {}
+        one = {
+            name: self.compute_action(
+                obs,
+                states.get(name),
+                explore,
+                rewards.get(name),
+                policy_id,
+                prev_action=before.get(name),
+                full_fetch=full_fetch or state is not None,
+            )
+            for name, obs in observations.items()
+        }
+        if not (state is not None or full_fetch):
+            return one
+        actions, after, extras = ({name: found[part] for name, found in one.items()} for part in range(3))
+        return actions, after, extras if full_fetch else {name: {} for name in one}
+
+    def get_policy(self, policy_id: str = DEFAULT_POLICY) -> Policy:
+        """Return a Policy: actions for batches, the distribution, log-likelihoods, values, a summary of the nets.
+
+        Raises InputError for an unknown policy.
+        """
+        self._expect_policy(policy_id)
+        return Policy(policy_id, lambda: self._acting_policy(policy_id), self._rng)
+
+    def get_preprocessor(self, policy_id: str = DEFAULT_POLICY) -> Preprocessor:
+        """Return a Preprocessor: ``transform(obs)`` makes of the environment's observation the array that the policy sees."""
+        shape = tuple(self._acting_policy(policy_id).policy.spec.obs_shape)
+        return Preprocessor(shape, lambda obs: self._acting_policy(policy_id).transform(obs))
 
     def get_initial_state(self, policy_id: str = DEFAULT_POLICY) -> list[Any]:
         """Return the state at the beginning of an episode, for ``compute_action``; an empty list of a policy without one."""

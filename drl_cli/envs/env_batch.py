@@ -10,8 +10,7 @@ number, see ``steps.ActionLogs``).
 Observations are kept as they come, uint8 images as uint8, all else as float32, in stacks of the preprocessing's ``frames``.
 
 An environment that raises or exits, or whose observation or reward is not finite or has another shape, costs only its running
-episode: the step is not stored, the object is closed, a new episode begins in a new one, the stream is cut. Failures in a row
-beyond a limit end the run with their first cause.
+episode: the step is not stored, a new episode begins in a new object, the stream is cut. Too many in a row end the run.
 """
 
 from __future__ import annotations
@@ -218,12 +217,15 @@ class EnvBatch:
         """Whether the running episode of environment ``index`` is a further life of a game that began before it."""
         return self._mid_game[index]
 
+    def objects(self) -> list[Any]:
+        """Return the environments that are there, a gymnasium.Env or RemoteEnv each: all after the first reset."""
+        return [env for env in self._envs if env is not None]
+
     def close(self) -> None:
         """Close all environments."""
         self._viewers[0].broken()
-        for env in self._envs:
-            if env is not None:
-                env.close()
+        for env in self.objects():
+            env.close()
 
     def _take(self, index: int, action: np.ndarray) -> tuple[np.ndarray, float, bool, bool, bool]:
         """Step, and log the step; raises what the environment raises, or what is wrong with its answer.

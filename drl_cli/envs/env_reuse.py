@@ -36,6 +36,10 @@ class KeptEnvs:
         """The environment that plays at present."""
         return self._envs[index]
 
+    def objects(self) -> list[gymnasium.Env]:
+        """Return those that are there, in the order of their index."""
+        return [self._envs[index] for index in sorted(self._envs)]
+
     def begin(self, index: int) -> gymnasium.Env:
         """Return the environment for the next episode; the caller resets it. Raises EnvError."""
         if self._is_fresh:

@@ -223,6 +223,18 @@ class NumpyPolicy:
         """Return the greedy action for ``heads``."""
         return self._distribution.greedy(heads)
 
+    def drawn(self, heads: Heads, rng: np.random.Generator) -> np.ndarray:
+        """Return an action drawn from the distribution of ``heads`` for each row."""
+        return self._distribution.sample(heads, rng)
+
+    def entropy(self, heads: Heads) -> np.ndarray:
+        """Return the entropy of the distribution of ``heads``, float32 [N]; of scored policies."""
+        return self._distribution.entropy(heads)
+
+    def masked(self, logits: np.ndarray, heads: Heads) -> np.ndarray:
+        """Return ``logits`` [N, n] with the most negative number for actions that ``heads`` does not allow."""
+        return distributions.fill(logits, heads)
+
     def values(self, heads: Heads) -> np.ndarray:
         """Return the action values [N, n] in ``heads`` of a "q" distribution."""
         return self._distribution.values(heads)

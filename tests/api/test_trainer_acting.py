@@ -70,7 +70,7 @@ def test_lstm_needs_its_state_and_returns_the_next_one(made):
     assert (action in (0, 1), more) == (True, {})
     assert not np.array_equal(after[0], state[0])
     assert not state[0].any()
-    policy = trainer._acting_policy("default_policy")._policy
+    policy = trainer._acting_policy("default_policy").policy
     _, first, _ = policy.act(obs[None], policy.initial_state(1), None, False)
     _, second, _ = policy.act(obs[None], first, None, False)
     np.testing.assert_array_equal(trainer.compute_action(obs, after)[1][1], second[1][0])
@@ -133,7 +133,7 @@ def test_images_are_resized_as_in_training(made):
 def test_observations_of_every_kind_are_seen_as_in_training(made, space, obs, flat):
     trainer = made("PPO", over(space))
     trainer.compute_action(obs)
-    assert trainer._acting_policy("default_policy")._seen(obs).tolist() == flat
+    assert trainer._acting_policy("default_policy").transform(obs).tolist() == flat
     assert trainer.compute_action(obs) == trainer.compute_action(np.array(flat))
 
 

@@ -59,6 +59,10 @@ class AgentsBatch:
         self._did: list[list[np.ndarray]] = [[] for _ in range(count)]
         self.lengths = np.zeros(count, np.int64)  # env steps of the running episodes
 
+    def objects(self) -> list[MultiAgentEnv]:
+        """Return the environments that are there."""
+        return [env for env in self._envs if env is not None]
+
     def start(self) -> None:
         """Start the processes of environments that have one, all at once."""
         if self._is_remote:
