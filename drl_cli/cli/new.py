@@ -71,7 +71,7 @@ def new_file(session: Session, env: str, run: str | None, out: str | None, impor
 def new_env(session: Session, name: str, out: str | None) -> None:
     """Write a module with the environment NAME, which is registered as NAME-v0 and can be trained as it is.
 
-    What is to be replaced is marked with TODO.
+    What is to be replaced is marked with CHANGE.
     """
     from drl_cli.experiments import file_templates
 

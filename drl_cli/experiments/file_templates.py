@@ -35,7 +35,7 @@ SHOWN = (
     *("evaluation_interval", "evaluation_num_episodes"),
 )
 """Keys that are often changed, which a new file shows in comments where its algorithm has them."""
-ENVIRONMENT = Template('''"""The environment $id: replace what is marked with TODO.
+ENVIRONMENT = Template('''"""The environment $id: replace what is marked with CHANGE.
 
     drl env check $id --import $module
     drl train --import $module --run PPO --env $id --stop evaluation/episode_reward_mean=0.8
@@ -48,16 +48,16 @@ from drl_cli import register_env
 
 
 class $name(gym.Env):
-    """TODO: what the agent sees, does and is rewarded for. Here it walks along a line to a target."""
+    """CHANGE: what the agent sees, does and is rewarded for. Here it walks along a line to a target."""
 
     metadata = {"render_modes": ["ansi"]}
 
     def __init__(self, size=10, render_mode=None):
         """``size`` is a key of env_config: -s env_config.size=20."""
         self.size, self.render_mode = size, render_mode
-        # TODO: an observation is an array of this shape and type, within these bounds.
+        # CHANGE: an observation is an array of this shape and type, within these bounds.
         self.observation_space = gym.spaces.Box(0.0, 1.0, (2,), np.float32)
-        # TODO: Discrete(n) for one of n actions, Box(low, high, shape) for continuous ones.
+        # CHANGE: Discrete(n) for one of n actions, Box(low, high, shape) for continuous ones.
         self.action_space = gym.spaces.Discrete(2)
 
     def reset(self, *, seed=None, options=None):
@@ -69,8 +69,8 @@ class $name(gym.Env):
     def step(self, action):
         """Take a step. Return observation, reward, terminated, truncated, info."""
         self.position = int(np.clip(self.position + (1 if action == 1 else -1), 0, self.size - 1))
-        terminated = bool(self.position == self.target)  # TODO: the end of the task; the time limit stands below
-        reward = 1.0 if terminated else -0.01  # TODO
+        terminated = bool(self.position == self.target)  # CHANGE: the end of the task; the time limit stands below
+        reward = 1.0 if terminated else -0.01  # CHANGE
         return self._obs(), reward, terminated, False, {}
 
     def render(self):

@@ -12,6 +12,7 @@ from typing_extensions import Self
 
 from drl_cli.config.environment_variables import ALLOWED, Environs
 from drl_cli.config.schema import MisfitError, Section, Whole, key
+from drl_cli.config.sections.rollout import RolloutKeys
 
 NO_GPU = "most machines have none"
 
@@ -137,8 +138,7 @@ class LearnerKeys(ResourceKeys):
     def _learns_beside_workers(self) -> Self:
         if learners(self) == 1:
             return self
-        workers = getattr(self, "num_workers", 0)
-        if workers == 0:
+        if not (isinstance(self, RolloutKeys) and self.num_workers):
             text = f"{self.num_learners} needs num_workers 1 or more: without workers there is no Ray"
             raise MisfitError("num_learners", text)
         if self.num_gpus:
