@@ -64,8 +64,8 @@ class QuickLearner:
         acting = {name: self._arrays[self._scope + name] for name in self._acting}
         return self._server.call("push", {self._policy: acting}, keep)
 
-    def push(self):
-        self._send(keep=False).result()
+    def push(self, keep=False):
+        self._send(keep).result()
         return self.version
 
     def publish(self):
