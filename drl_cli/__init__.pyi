@@ -1,6 +1,7 @@
 from drl_cli.actors.custom_evaluation import register_evaluation as register_evaluation
 from drl_cli.algorithms.custom_algorithms import register_algorithm as register_algorithm
 from drl_cli.algorithms.row import Algorithm as Algorithm
+from drl_cli.api.python_search import run_search as run_search
 from drl_cli.api.trainer import Trainer as Trainer
 from drl_cli.envs.callbacks import Callbacks as Callbacks
 from drl_cli.envs.callbacks import register_callbacks as register_callbacks

@@ -64,6 +64,15 @@ def read(path_or_name: Path | str | None, flags: Flags, options: SearchOptions) 
     is_search = any(options.get(name) is not None for name in MAKE_A_SEARCH)
     if not is_search and len(searched) == 1 and not searched[0].is_searched:
         return from_trees(trees, flags, source)[0]
+    return _search(searched, flags, options, source)
+
+
+def of_tree(tree: ConfigTree, flags: Flags, options: SearchOptions, source: str) -> SearchSpec:
+    """Return the search over one experiment, be it of a single trial; ``source``: where it comes from, for messages."""
+    return _search([SearchedExperiment(tree, options)], flags, options, source)
+
+
+def _search(searched: list[SearchedExperiment], flags: Flags, options: SearchOptions, source: str) -> SearchSpec:
     if flags.get("local_mode"):
         raise ConfigError("--local-mode: the trials of a search are separate processes, on Ray. Omit it.")
     for one in searched:

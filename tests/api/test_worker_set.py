@@ -73,7 +73,9 @@ def test_environments_in_processes_of_their_own_are_refused(made):
 
 @pytest.mark.ray
 def test_functions_travel_to_workers_in_other_processes(made, monkeypatch):
-    monkeypatch.setenv("PYTHONPATH", os.path.dirname(os.path.dirname(__file__)), prepend=os.pathsep)  # watched_callbacks
+    monkeypatch.setenv(
+        "PYTHONPATH", os.path.dirname(os.path.dirname(__file__)), prepend=os.pathsep
+    )  # watched_callbacks
     trainer = made(num_workers=2)
     trainer.train()
     assert trainer.workers.foreach_env(lambda env: env.unwrapped.gravity) == [[9.8, 9.8]] * 2
