@@ -1,12 +1,13 @@
-"""Frames to an mp4 file, one at a time, through the ffmpeg that imageio-ffmpeg brings.
+"""Frames to an mp4 file, one at a time, through the ffmpeg that imageio-ffmpeg brings; a film as an animated GIF.
 
-Used by ``drl rollout --video-dir`` and ``envs.render``. H.264 in yuv420p, which every player opens, needs even sizes: an
-odd last row or column is repeated. A file carries its name only when it is complete.
+Used by ``drl rollout --video-dir``, ``envs.render`` and ``runs.loggers``. H.264 in yuv420p, which every player opens, needs
+even sizes: an odd last row or column is repeated. A file carries its name only when it is complete.
 """
 
 from __future__ import annotations
 
 import os
+import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -27,6 +28,7 @@ _MUJOCO = (
     " MuJoCo draws without a display through OSMesa (on Debian and Ubuntu: apt install libosmesa6 libgl1) or, with a GPU, EGL"
     " (libegl1); MUJOCO_GL=osmesa or MUJOCO_GL=egl chooses."
 )
+GIF_S, GIF_WIDTH = 15, 240
 QUALITY = 7  # of 10; at 600 by 400 about 0.3 MB for a lander's episode
 
 
@@ -135,6 +137,15 @@ class Video:
             raise ResourcesExhausted(
                 f"{self.path}: ffmpeg gave up, probably for lack of disk space: {str(error)[:300]}"
             ) from error
+
+
+def as_gif(path: Path) -> bytes:
+    """Return the first ``GIF_S`` seconds of a film as an animated GIF, ``GIF_WIDTH`` pixels wide. Raises RunFailed."""
+    ffmpeg = [imageio_ffmpeg.get_ffmpeg_exe(), "-loglevel", "error", "-t", str(GIF_S), "-i", str(path)]
+    done = subprocess.run([*ffmpeg, "-vf", f"fps=10,scale={GIF_WIDTH}:-2", "-f", "gif", "-"], capture_output=True)
+    if done.returncode or not done.stdout:
+        raise RunFailed(f"{path}: ffmpeg cannot read it: {done.stderr.decode(errors='replace').strip()[:200]}")
+    return done.stdout
 
 
 def _even(frame: np.ndarray) -> np.ndarray:

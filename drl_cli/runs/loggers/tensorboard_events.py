@@ -1,4 +1,4 @@
-"""One result → TensorBoard events: scalars, histograms of ``hist_stats``, and the config for the HParams tab.
+"""One result → TensorBoard events: scalars, histograms, films, the HParams tab, and charts by subject (Custom Scalars tab).
 
 User: ``runs.loggers.run_logger``.
 
@@ -13,11 +13,15 @@ import secrets
 import sys
 import time
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from drl_cli import events
 from drl_cli.config.result_names import EVALUATION_REWARD, TRAINING_REWARD, flatten
+from drl_cli.errors import RunFailed
+from drl_cli.runs.loggers.new_films import NewFilms
 from drl_cli.runs.loggers.tables import cell
 
 # tensorboardX imports these when they are installed, seconds each, for features that are not used here. None in
@@ -30,7 +34,8 @@ try:
 
     # protobuf makes these classes when the module is loaded.
     from tensorboardX.proto.event_pb2 import Event, SessionLog  # pyright: ignore[reportAttributeAccessIssue]
-    from tensorboardX.summary import histogram, hparams, scalar
+    from tensorboardX.proto.summary_pb2 import Summary  # pyright: ignore[reportAttributeAccessIssue]
+    from tensorboardX.summary import custom_scalars, histogram, hparams, scalar
 finally:
     for _name in _UNWANTED:
         del sys.modules[_name]
@@ -39,6 +44,17 @@ SKIPPED = ("config", "pid", "timestamp", "time_total_s", "training_iteration")
 PREFIX = "ray/tune/"
 COMPARED = (TRAINING_REWARD, EVALUATION_REWARD, "timesteps_total")
 """Fields that the HParams tab shows beside the config, of the scalars of the same run."""
+CHARTS = {
+    "Return": {
+        "training and greedy evaluation": f"{TRAINING_REWARD}|{EVALUATION_REWARD}",
+        "of each policy": "(evaluation/)?policy_reward_mean/.*",
+        "least and greatest of training": "episode_reward_(min|max)",
+        "episode length": "episode_len_mean",
+    },
+    "Learner": {"losses": "info/learner/.*loss.*", "everything else": "info/learner/(?!.*loss).*"},
+    "Speed": {"seconds": "timers/.*_s", "per second": "timers/.*_throughput", "weight lag": "info/weight_lag_mean"},
+}
+"""Charts of the Custom Scalars tab: {group: {title: pattern of the fields in it}}."""
 
 
 class TensorBoard:
@@ -53,6 +69,12 @@ class TensorBoard:
             # TensorBoard forgets the points from this step on that earlier event files hold.
             start = Event(wall_time=time.time(), step=joined_at + 1, session_log=SessionLog(status=SessionLog.START))
             self._writer.write_event(start)
+        charts = {
+            group: {title: ["Multiline", [f"^{PREFIX}({fields})$"]] for title, fields in titles.items()}
+            for group, titles in CHARTS.items()
+        }
+        self._writer.write_event(Event(wall_time=time.time(), step=0, summary=custom_scalars(charts)))
+        self._films = NewFilms(folder, facts)
         self._at_end = self._begin_session(facts) if facts else None
 
     def _begin_session(self, facts: Mapping[str, Any]) -> Any:
@@ -73,6 +95,13 @@ class TensorBoard:
             summary = _summary(name, value)
             if summary is not None:
                 self._writer.write_event(Event(wall_time=time.time(), step=step, summary=summary))
+        for path in self._films():
+            try:
+                summary = _film(path)
+            except RunFailed as error:
+                events.report("warning", text=f"TensorBoard has no {path.name}: {error}")
+                continue
+            self._writer.write_event(Event(wall_time=time.time(), step=step, summary=summary))
         self._writer.flush()
 
     def close(self) -> None:
@@ -80,6 +109,16 @@ class TensorBoard:
         if self._at_end is not None:
             self._writer.write_event(Event(wall_time=time.time(), step=0, summary=self._at_end))
         self._writer.close()
+
+
+def _film(path: Path) -> Any:
+    """Return a film as an image that moves. Raises RunFailed where it cannot be read."""
+    from drl_cli.envs import video  # its ffmpeg takes time to find, and only films need it
+
+    gif = video.as_gif(path)
+    width, height = (int.from_bytes(gif[at : at + 2], "little") for at in (6, 8))
+    image = Summary.Image(height=height, width=width, colorspace=3, encoded_image_string=gif)
+    return Summary(value=[Summary.Value(tag=f"{PREFIX}films/{path.stem}", image=image)])
 
 
 def _summary(name: str, value: Any) -> Any:

@@ -16,6 +16,7 @@ from typing import Any
 import wandb
 
 from drl_cli.config.result_names import flatten
+from drl_cli.runs.loggers.new_films import NewFilms
 from drl_cli.runs.loggers.tracked_runs import keep, known, numbers
 
 STEP = "timesteps_total"
@@ -41,10 +42,12 @@ class ToWandb:
         self._run.define_metric(STEP)
         self._run.define_metric("*", step_metric=STEP)
         keep(folder, "wandb", name)
+        self._films = NewFilms(folder, facts)
 
     def write(self, result: Mapping[str, Any]) -> None:
-        """Log the numbers of a result."""
-        self._run.log(numbers(result))
+        """Log the numbers of a result, and the films made since the last one."""
+        films = {f"films/{path.stem}": wandb.Video(str(path), format="mp4") for path in self._films()}
+        self._run.log({**numbers(result), **films})
 
     def close(self) -> None:
         """Send what is left."""
