@@ -57,6 +57,8 @@ ENVIRONMENTS = {
     "invertedpendulum": "InvertedPendulum-v5",
     "inverteddoublependulum": "InvertedDoublePendulum-v5",
     "reacher": "Reacher-v5",
+    "halfcheetah": "HalfCheetah-v5",
+    "walker2d": "Walker2d-v5",
     "swimmer": "Swimmer-v5",
 }
 """What the first words of a file's name stand for."""
@@ -65,7 +67,7 @@ OTHER_FORMS = {"cartpole-ppo-lstm": "drl/StatelessCartPole-v1", "simple-spread-p
 
 ATARI = ("pong",)
 needs_atari = pytest.mark.skipif(importlib.util.find_spec("ale_py") is None, reason="ale_py is not installed")
-MUJOCO = ("invertedpendulum", "inverteddoublependulum", "reacher", "swimmer")
+MUJOCO = ("invertedpendulum", "inverteddoublependulum", "reacher", "swimmer", "halfcheetah", "walker2d")
 needs_mujoco = pytest.mark.skipif(
     not all(map(importlib.util.find_spec, ("mujoco", "imageio"))), reason="pip install 'drl-cli[mujoco]'"
 )

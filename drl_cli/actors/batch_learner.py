@@ -19,7 +19,7 @@ from drl_cli.actors.learner_replica import ReplicaGroup, parallel_of
 from drl_cli.actors.part_records import BatchUpdateResult, LearnerIdentity
 from drl_cli.actors.session_state import COMPILING, Trained
 from drl_cli.algorithms.impala import StreamKeys
-from drl_cli.config.sections.on_policy import OnPolicyKeys
+from drl_cli.config.sections.on_policy import TrajectoryKeys, sequence_length
 from drl_cli.contracts import Handle
 from drl_cli.envs.plugin_calls import called
 from drl_cli.errors import PluginFailed
@@ -36,7 +36,7 @@ class BatchLearner:
 
     def __init__(
         self,
-        config: OnPolicyKeys,
+        config: TrajectoryKeys,
         spec: PolicySpec,
         graph: Any,
         initial: Mapping[str, np.ndarray],
@@ -50,7 +50,7 @@ class BatchLearner:
         """
         self._config = config
         self._trained = Trained(config, spec, graph, initial, identity, server)
-        self._sequence, self._stepwise = config.model.max_seq_len if spec.state else 1, spec.stepwise
+        self._sequence, self._stepwise = sequence_length(config), spec.stepwise
         self._is_team = spec.team is not None
         self._postprocess = identity.get("postprocess")
         self._rates: dict[str, Tensor] = {}

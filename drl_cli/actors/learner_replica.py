@@ -18,7 +18,7 @@ import numpy as np
 
 from drl_cli import events, plugins
 from drl_cli.actors.part_records import LearnerIdentity
-from drl_cli.config.sections.on_policy import OnPolicyKeys
+from drl_cli.config.sections.on_policy import TrajectoryKeys
 from drl_cli.contracts import Call, Handle
 from drl_cli.errors import ClusterUnavailable, ConfigError
 from drl_cli.extras import load
@@ -41,7 +41,7 @@ class LearnerReplica:
 
     def __init__(
         self,
-        config: OnPolicyKeys,
+        config: TrajectoryKeys,
         spec: PolicySpec,
         graph: Any,
         initial: Mapping[str, np.ndarray],

@@ -20,7 +20,7 @@ from drl_cli.actors.policy_slots import PolicySetup, PolicySlots
 from drl_cli.actors.rollout_worker import LONGEST_EPISODE, endless_episode
 from drl_cli.actors.scripted_slots import ScriptedSlots
 from drl_cli.actors.weight_pulls import WeightPulls
-from drl_cli.config.sections.on_policy import OnPolicyKeys
+from drl_cli.config.sections.on_policy import TrajectoryKeys
 from drl_cli.contracts import Handle
 from drl_cli.envs import callbacks, render
 from drl_cli.envs import make as envs
@@ -72,7 +72,7 @@ class MultiAgentWorker:
         self._mapping = EpisodeMapping(agents_of(env), (key[0], stream))
         folder = identity.get("output")
         self._recorder = AgentsRecorder(config, folder, identity, count) if folder else None
-        self._whole_episodes = isinstance(config, OnPolicyKeys) and config.batch_mode == "complete_episodes"
+        self._whole_episodes = isinstance(config, TrajectoryKeys) and config.batch_mode == "complete_episodes"
         self._slots = {name: self._slots_of(name, setup, env) for name, setup in policies.items()}
         self._self_play = agents_of(env).get("self_play")
         named = self._self_play["scripted"] if self._self_play else ()

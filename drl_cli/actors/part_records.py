@@ -8,11 +8,11 @@ from typing import Any, NamedTuple, TypedDict
 import numpy as np
 
 from drl_cli.config.sections.off_policy import BufferedKeys
-from drl_cli.config.sections.on_policy import OnPolicyKeys
+from drl_cli.config.sections.on_policy import TrajectoryKeys
 from drl_cli.contracts import Handle
 from drl_cli.envs.env_spec import SelfPlaySetup
 
-SampledConfig = OnPolicyKeys | BufferedKeys
+SampledConfig = TrajectoryKeys | BufferedKeys
 """The config of an algorithm whose workers step environments and send fragments."""
 
 

@@ -19,7 +19,7 @@ from drl_cli.actors.agents_recorder import NOTED, PolicyRecording
 from drl_cli.actors.fragment_transforms import ClosedFragment, RewardRule, Transform
 from drl_cli.actors.part_records import SampledConfig
 from drl_cli.actors.running_filters import Differences
-from drl_cli.config.sections.on_policy import OnPolicyKeys
+from drl_cli.config.sections.on_policy import TrajectoryKeys
 from drl_cli.envs import preprocessors
 from drl_cli.envs.env_spec import EnvSetup, agents_of
 from drl_cli.envs.frame_stack import FrameStack
@@ -68,7 +68,7 @@ class PolicySlots:
         self.frames = FrameStack(self.count, setup.spec.obs_shape, setup.spec.obs_dtype, setup.spec.frames)
         self._state = self.policy.initial_state(self.count)
         self._position = np.zeros(self.count, np.int32)
-        is_whole = isinstance(config, OnPolicyKeys) and config.batch_mode == "complete_episodes"
+        is_whole = isinstance(config, TrajectoryKeys) and config.batch_mode == "complete_episodes"
         self._watch, self._recording = watch, recording
         noted = NOTED if recording else {}
         self.fragment = AgentFragment(setup.spec, config.rollout_fragment_length, self.count, is_whole, noted)

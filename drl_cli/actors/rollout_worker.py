@@ -19,7 +19,7 @@ from drl_cli.actors.part_records import SampledConfig, WorkerIdentity
 from drl_cli.actors.recorder import Recorder
 from drl_cli.actors.running_filters import Differences
 from drl_cli.actors.weight_pulls import WeightPulls
-from drl_cli.config.sections.on_policy import OnPolicyKeys
+from drl_cli.config.sections.on_policy import TrajectoryKeys
 from drl_cli.config.sections.replay import ReplayKeys, SequenceReplay
 from drl_cli.contracts import Handle
 from drl_cli.envs import callbacks, preprocessors, render
@@ -59,7 +59,7 @@ class RolloutWorker:
         self._config, self._identity = config, identity
         key = (identity["seed"], identity["index"], identity["incarnation"])
         self._rng = generator(key[0], "worker", key[1], key[2])
-        self._whole_episodes = isinstance(config, OnPolicyKeys) and config.batch_mode == "complete_episodes"
+        self._whole_episodes = isinstance(config, TrajectoryKeys) and config.batch_mode == "complete_episodes"
         # An incarnation has its own environment seeds: a restarted worker must not repeat its predecessor's episodes.
         stream = identity["index"] + 100_003 * identity["incarnation"]
         seen_by = render.make(config, env, identity["index"])

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple, Protocol, TypeAlias
 from drl_cli.algorithms.learner_graph import counter
 from drl_cli.algorithms.losses.policy_gradient import explained_variance, standardized
 from drl_cli.algorithms.losses.returns import gae, returns_to_go
-from drl_cli.config.sections.on_policy import OnPolicyKeys
+from drl_cli.config.sections.on_policy import OnPolicyKeys, TrajectoryKeys
 from drl_cli.config.sections.resources import learners
 from drl_cli.policies.actor_critic_tf import ActorCritic, Seen, look_at, state_of
 from drl_cli.policies.forward_tf import Tensors
@@ -28,13 +28,12 @@ Loss: TypeAlias = Callable[[Tensors, Rows], Sums]  # (values of all variables of
 
 
 class TrainedNets(Protocol):
-    """The nets of a policy, see ``policies.actor_critic_tf.ActorCritic``."""
+    """Nets as the optimiser sees them, see ``policies.actor_critic_tf.ActorCritic``."""
 
     variables: dict[str, Variable]
     averaged: dict[str, Variable]
     trained: tuple[str, ...]
     published: tuple[str, ...]
-    distribution: Any
 
     def values(self) -> Tensors:
         """Return {name: tensor} of all variables, read once."""
@@ -43,6 +42,12 @@ class TrainedNets(Protocol):
     def move_average(self) -> None:
         """Move the averaged weights by an update."""
         ...
+
+
+class TrainedPolicy(TrainedNets, Protocol):
+    """Nets of which one draws actions."""
+
+    distribution: Any
 
 
 class Estimates(NamedTuple):
@@ -114,7 +119,7 @@ def _in_rows(net: ActorCritic, batch: Batch, x: Tensor) -> Tensor:
 class Descent:
     """The optimiser of all trained weights of an ActorCritic ``net``; ``number`` counts updates."""
 
-    def __init__(self, config: OnPolicyKeys, net: TrainedNets, scope: str) -> None:
+    def __init__(self, config: TrajectoryKeys, net: TrainedNets, scope: str) -> None:
         """``scope`` (ending in "/") goes before every variable's name."""
         self._net, self._clip = net, config.grad_clip
         self.towers = Towers(devices_of(config), bool(config.xla), learners(config))

@@ -27,7 +27,7 @@ from drl_cli.algorithms.on_policy_graph import (
     Descent,
     Estimates,
     Rows,
-    TrainedNets,
+    TrainedPolicy,
     estimates,
     evaluated,
     summed,
@@ -77,7 +77,7 @@ class Looks(NamedTuple):
 class PPOUpdate:
     """The variables, and what is learnt from a batch."""
 
-    def __init__(self, config: PPOConfig, net: TrainedNets, looks: Looks, seed: int, scope: str) -> None:
+    def __init__(self, config: PPOConfig, net: TrainedPolicy, looks: Looks, seed: int, scope: str) -> None:
         self._config, self._looks, self._seed = config, looks, seed
         self.net = net
         self.descent = Descent(config, self.net, scope)

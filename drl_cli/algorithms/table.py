@@ -39,6 +39,7 @@ ROWS = {
     "TRPO": "drl_cli.algorithms.trpo:TRPO",
     "IMPALA": "drl_cli.algorithms.impala:IMPALA",
     "APPO": "drl_cli.algorithms.impala:APPO",
+    "PQN": "drl_cli.algorithms.pqn:PQN",
     "MARWIL": "drl_cli.algorithms.marwil:MARWIL",
     "BC": "drl_cli.algorithms.marwil:BC",
     "ES": "drl_cli.algorithms.es:ES",

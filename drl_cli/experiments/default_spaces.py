@@ -8,6 +8,7 @@ User: ``experiments.search_choices``. Values are written as in a file (``config.
 - IMPALA and APPO: learning rate and entropy after Espeholt et al. 2018 (arXiv:1802.01561), appendix.
 - Offline: around what Kumar et al. 2020 (arXiv:2006.04779, CQL), Kostrikov et al. 2021 (arXiv:2110.06169, IQL) and Fujimoto
   and Gu 2021 (arXiv:2106.06860, TD3+BC) use for several data sets; MARWIL's are ours.
+- PQN: around its defaults and those of Gallici et al. 2024 (arXiv:2407.04811).
 - n-step returns: 1, 3 and 5 of Hessel et al. 2018 (arXiv:1710.02298). ES and ARS: ours, around the defaults.
 """
 
@@ -73,6 +74,15 @@ SPACES: Mapping[str, Space] = {
     "SimpleQ": {**VALUES, **EPSILON},
     "APEX": {**VALUES, "n_step": {"choice": [1, 3, 5]}},
     "R2D2": {**GAMMA, "lr": RATE, "target_network_update_freq": VALUES["target_network_update_freq"], **EPSILON},
+    "PQN": {
+        **GAMMA,
+        **EPSILON,
+        "lr": RATE,
+        "lambda": {"choice": [0.0, 0.3, 0.5, 0.65, 0.8, 0.9, 0.95]},
+        "train_batch_size": {"choice": [128, 256, 512, 1024]},
+        "sgd_minibatch_size": {"choice": [32, 64, 128]},
+        "num_sgd_iter": {"choice": [1, 2, 4, 8]},
+    },
     "VDN": {**VALUES, **EPSILON},
     "QMIX": {**VALUES, **EPSILON},
     "PPO": CLIPPED,

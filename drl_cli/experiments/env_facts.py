@@ -12,7 +12,7 @@ from drl_cli.config.env_names import TEAM_ID
 from drl_cli.config.parse import refuse
 from drl_cli.config.sections.common import CommonKeys
 from drl_cli.config.sections.multi_agent import asked, config_of_policy
-from drl_cli.config.sections.on_policy import OnPolicyKeys
+from drl_cli.config.sections.on_policy import TrajectoryKeys
 from drl_cli.config.sections.replay import ReplayKeys
 from drl_cli.envs import make, preprocessors
 from drl_cli.envs.env_spec import AgentsSetup, PolicyAgents
@@ -43,7 +43,7 @@ def found(row: Algorithm, config: CommonKeys, env_id: str) -> Found:
     kind = _kind(config, env_id)
     if kind is None:
         _refuse_several(config, env_id)
-        if isinstance(config, OnPolicyKeys):
+        if isinstance(config, TrajectoryKeys):
             config.check_agents(1)
         return _of_one(row, config, env_id)
     if row.team:
@@ -105,13 +105,13 @@ def _of_team(row: Algorithm, config: CommonKeys, env_id: str, kind: str) -> Foun
     if config.multiagent.observation_fn is not None:
         inside["observation_fn"] = config.multiagent.observation_fn
     one = _of_one(row, config.model_copy(update={"env_config": inside}), TEAM_ID)
-    if isinstance(config, OnPolicyKeys):
+    if isinstance(config, TrajectoryKeys):
         config.check_agents(len(one.facts["spaces"]["team"]["agents"]))
     text = f"{row.name} trains a team: {env_id} runs as {TEAM_ID} with env_config.env {bare}, all of its agents seen as one."
     return one._replace(imports=[module] if module else [], notices=[text])
 
 
-def _check_policies(config: OnPolicyKeys, policies: Mapping[str, PolicyAgents], is_turn_based: bool) -> None:
+def _check_policies(config: TrajectoryKeys, policies: Mapping[str, PolicyAgents], is_turn_based: bool) -> None:
     """Raise ConfigError for values that do not fit the agents of a policy. With turns a step is one agent's."""
     for name, own in policies.items():
         try:
@@ -131,7 +131,7 @@ def _of_several(row: Algorithm, config: CommonKeys, env_id: str, kind: str) -> F
     count = section.copies or 1
     seen = open_envs.check(env_id, config.env_config, kind, count, row, plan, table.fitting())
     resolved = agent_policies.resolve(section, seen.spaces, config.seed or 0)
-    if isinstance(config, OnPolicyKeys):
+    if isinstance(config, TrajectoryKeys):
         _check_policies(config, resolved.policies, seen.is_turn_based)
     agents: AgentsSetup = {
         "kind": kind,

@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from drl_cli.config.sections.offline import reads_only
-from drl_cli.config.sections.on_policy import OnPolicyKeys
+from drl_cli.config.sections.on_policy import OnPolicyKeys, TrajectoryKeys
 from drl_cli.config.sections.replay import BufferKeys
 from drl_cli.config.sections.rollout import RolloutKeys
 from drl_cli.envs import make
@@ -89,6 +89,8 @@ def _exploration(config: CommonKeys) -> str:
     """Return which key of ``config`` makes a run explore more, as a sentence without its stop."""
     if isinstance(config, OnPolicyKeys):
         return "Raise entropy_coeff"
+    if isinstance(config, TrajectoryKeys):
+        return "Keep random actions for longer (exploration_config.epsilon_timesteps)"
     if isinstance(config, BufferKeys) and isinstance(config, RolloutKeys):
         return "Hold random actions for some steps (exploration_config.hold_steps), or take more (learning_starts)"
     return "Raise noise_stdev" if isinstance(config, EvolutionKeys) else "Explore more"

@@ -18,7 +18,7 @@ from drl_cli.algorithms.table import Algorithm
 from drl_cli.config.sections.common import CommonKeys
 from drl_cli.config.sections.off_policy import BufferedKeys
 from drl_cli.config.sections.offline import reads_only
-from drl_cli.config.sections.on_policy import OnPolicyKeys
+from drl_cli.config.sections.on_policy import TrajectoryKeys
 from drl_cli.config.sections.replay import BufferKeys, shards
 from drl_cli.config.sections.resources import learners
 from drl_cli.config.sections.rollout import RolloutKeys
@@ -109,7 +109,7 @@ def blocks(row: Algorithm, config: CommonKeys, policy: PolicySpec) -> int:
         return BLOCKS * steps * (2 * obs + action + 4 * len(BATCH))
     queue = config.learner_queue_size if isinstance(config, StreamKeys) else 1
     # A3C's gradient is of one fragment; evolution has no batch.
-    steps = config.train_batch_size if isinstance(config, (OnPolicyKeys, ESConfig)) else 0
+    steps = config.train_batch_size if isinstance(config, (TrajectoryKeys, ESConfig)) else 0
     steps = assembly.fragment_steps(config) if steps is None else steps
     return 2 * max(1, queue) * steps * (obs + action + 40)
 

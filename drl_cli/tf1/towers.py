@@ -16,7 +16,7 @@ from typing import NamedTuple, Protocol, TypeAlias
 
 import numpy as np
 
-from drl_cli.config.sections.on_policy import OnPolicyKeys
+from drl_cli.config.sections.on_policy import TrajectoryKeys
 from drl_cli.tf1.tensorflow import Tensor, function, tf
 
 
@@ -53,7 +53,7 @@ class DataParallel(NamedTuple):
     trained: tuple[str, ...]
 
 
-def devices_of(config: OnPolicyKeys) -> list[str]:
+def devices_of(config: TrajectoryKeys) -> list[str]:
     """Return the names of the devices of the towers: one, or as many as ``num_gpus``."""
     count = max(1, int(config.num_gpus))
     if config.fake_gpus:

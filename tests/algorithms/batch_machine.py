@@ -43,7 +43,7 @@ class BatchMachine(Shared):
         self.config, self.shape = made, shape
         self.spec = nets.policy_spec(made, kind if isinstance(kind, dict) else spaces_for(kind))
         self.initial = nets.initial_weights(made, self.spec, seed)
-        self.sequence = made.model.max_seq_len if made.model.use_lstm else 1
+        self.sequence = made.model.max_seq_len if self.spec.state else 1
         with tf.Graph().as_default() as graph:
             self.graph = load(row.graph).build(made, self.spec, self.initial, seed, SCOPE)
             self._batch = {

@@ -38,6 +38,10 @@ class Case(NamedTuple):
 
 def _cases():
     for row in ROWS:
+        if row.actions == ("Discrete",):
+            yield f"{row.name}-Discrete-filter", Case(row.name, "Discrete", FILTER)
+            yield f"{row.name}-Discrete-masked-filter", Case(row.name, "Discrete", FILTER, True)
+            continue
         name, shared = row.name, {} if row.name == "TRPO" else {"vf_share_layers": True}  # which TRPO refuses
         yield f"{name}-Box-filter", Case(name, "Box", FILTER)
         if "use_sde" in load(row.config).model_fields:

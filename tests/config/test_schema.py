@@ -381,6 +381,36 @@ _PPO = {
     "kl_coeff": 0.0,
     "kl_target": 0.01,
 }
+_PQN = {
+    "rollout_fragment_length": 32,
+    "train_batch_size": 256,
+    "lr": 1e-3,
+    "grad_clip": 10.0,
+    "min_iter_time_s": 0.0,
+    "lambda": 0.65,
+    "num_sgd_iter": 4,
+    "sgd_minibatch_size": 64,
+    "shuffle_sequences": True,
+    "model.fcnet_activation": "relu",
+    "model.layer_norm": True,
+    "exploration_config.type": "EpsilonGreedy",
+    "exploration_config.random_timesteps": 0,
+    "exploration_config.initial_epsilon": 1.0,
+    "exploration_config.final_epsilon": 0.05,
+    "exploration_config.epsilon_timesteps": 20_000,
+}
+_NO_ACTOR = {
+    *(
+        "use_critic",
+        "use_gae",
+        "vf_loss_coeff",
+        "vf_share_layers",
+        "entropy_coeff",
+        "model.use_lstm",
+        "model.max_seq_len",
+    ),
+    *("model.lstm_cell_size", "model.free_log_std", "model.lstm_use_prev_action_reward"),
+}
 _A2C = {
     "rollout_fragment_length": 16,
     "train_batch_size": 128,
@@ -587,6 +617,7 @@ DIFFERENCES = {
         {*_SOFT, "twin_q", "policy_delay"},
     ),
     "R2D2": ({**_VALUES, **_R2D2}, {*_SOFT, "twin_q", "policy_delay"}),
+    "PQN": ({**_ON_POLICY, **_PQN}, {*_SOFT, *_REPLAY - {"policy_average"}, *_NO_ACTOR}),
     "QMIX": (_TEAM_VALUES, {*_SOFT, *_NO_STREAMS, "twin_q", "policy_delay"}),
     "VDN": ({**_TEAM_VALUES, "mixer": "vdn"}, {*_SOFT, *_NO_STREAMS, "twin_q", "policy_delay"}),
     "MADDPG": ({**_DDPG, **_MADDPG}, {*_SOFT, *_NO_SMOOTHING}),

@@ -16,6 +16,7 @@ RUNS = {
     "A3C": ("A3C", "CartPole-v1", {}, 150.0),
     "PPO": ("PPO", "CartPole-v1", {}, 200.0),
     "TRPO": ("TRPO", "CartPole-v1", {}, 200.0),
+    "PQN": ("PQN", "CartPole-v1", {}, 200.0),
     "IMPALA": ("IMPALA", "CartPole-v1", {}, 150.0),
     "APPO": ("APPO", "CartPole-v1", {}, 150.0),
     "PPO Pendulum": ("PPO", "Pendulum-v1", {"gamma": 0.9, "lr": 1e-3, "observation_filter": "MeanStdFilter"}, -700.0),

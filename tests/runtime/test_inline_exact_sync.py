@@ -46,6 +46,7 @@ RUNS = {
     "TRPO": ("TRPO", "Pendulum-v1", FIT | {"reward_scaling": True}),
     "TRPO LSTM filter mask": ("TRPO", "Doors-v0", FIT | SHORT_LSTM | FILTER),
     "A2C LSTM filter": ("A2C", "Pendulum-v1", LSTM | FILTER),
+    "PQN": ("PQN", "CartPole-v1", {"num_sgd_iter": 2, "sgd_minibatch_size": 32, "policy_average": 0.9}),
     "PPO filter mask": ("PPO", "Doors-v0", PASSES | FILTER),
 }
 

@@ -47,7 +47,7 @@ def rows():
     Those without TensorFlow have a file of their own, ``test_evolution_rows``; those that learn from files have some for two.
     """
     for number, row in enumerate(row for row in table.built_in() if row.tensorflow and not row.team):
-        shared = row.postprocess == "trajectory"
+        shared = row.postprocess == "trajectory" and len(row.actions) > 1
         kinds = (BOTH[number % 2], SEVERAL[number // 2 % 2]) if shared else row.actions
         kinds = tuple(kind for kind in kinds if not row.reads or kind in BOTH)
         assert set(kinds) <= set(row.actions)

@@ -27,7 +27,7 @@ from drl_cli.config.schema import Section, notes_of
 from drl_cli.config.sections.common import CommonKeys, min_iter_seconds
 from drl_cli.config.sections.off_policy import BufferedKeys
 from drl_cli.config.sections.offline import reads_only
-from drl_cli.config.sections.on_policy import OnPolicyKeys
+from drl_cli.config.sections.on_policy import TrajectoryKeys
 
 BATCH = ("rollout_fragment_length", "train_batch_size")
 """Keys that say, with RLlib, how many updates are made of the env steps."""
@@ -87,11 +87,11 @@ def _pace(config: BufferedKeys) -> tuple[float, str]:
     return intensity, text
 
 
-def _passes_its_batch(config: CommonKeys) -> TypeGuard[OnPolicyKeys]:
+def _passes_its_batch(config: CommonKeys) -> TypeGuard[TrajectoryKeys]:
     """Whether a fragment has more steps than the batch that is given, and it is open how many."""
     given = config.model_fields_set
     if (
-        not isinstance(config, OnPolicyKeys)
+        not isinstance(config, TrajectoryKeys)
         or "train_batch_size" not in given
         or config.batch_mode != "truncate_episodes"
     ):
@@ -102,7 +102,7 @@ def _passes_its_batch(config: CommonKeys) -> TypeGuard[OnPolicyKeys]:
     )
 
 
-def _fitting(config: OnPolicyKeys) -> tuple[dict[str, Any], str]:
+def _fitting(config: TrajectoryKeys) -> tuple[dict[str, Any], str]:
     """Return ({key: value} with which fragments make up the batch, a line that says so)."""
     fragment, envs, batch = config.rollout_fragment_length, config.num_envs_per_worker, config.train_batch_size
     if "rollout_fragment_length" in config.model_fields_set:

@@ -1,6 +1,7 @@
-"""Keys that on-policy and asynchronous algorithms share: their net, their batch, advantages, the terms of their loss.
+"""Keys that algorithms share which learn from trajectories: their batch, and those of actor-critics, their net and their loss.
 
-Mixed into the configs of PPO, A2C, PG, TRPO, A3C, IMPALA and APPO. Names and meanings are RLlib's (PPO, A3C; 1.0.1).
+``OnPolicyKeys`` is mixed into the configs of PPO, A2C, PG, TRPO, A3C, IMPALA and APPO, ``TrajectoryKeys`` into PQN's too.
+Names and meanings are RLlib's (PPO, A3C; 1.0.1).
 
 Deviations:
 - Losses are means over the steps of a batch everywhere; RLlib's A2C, A3C and IMPALA take sums, whose ``grad_clip`` means
@@ -58,7 +59,7 @@ class OnPolicyExploration(ExplorationConfig):
         return self
 
 
-class OnPolicyKeys(
+class TrajectoryKeys(
     CommonKeys,
     EnvironmentKeys,
     RolloutKeys,
@@ -75,14 +76,8 @@ class OnPolicyKeys(
         ),
     },
 ):
-    """What every algorithm has that learns from steps of its newest, or almost newest, policy."""
+    """What every algorithm has that learns from trajectories of its newest, or almost newest, policy."""
 
-    model: OnPolicyNetwork = key(OnPolicyNetwork(), "The networks of policy and value.")
-    vf_share_layers: bool = key(
-        False,
-        "Whether policy and value share the hidden layers; always true with model.use_lstm.",
-    )
-    exploration_config: OnPolicyExploration = key(OnPolicyExploration(), "How to explore.")
     batch_mode: Literal["truncate_episodes", "complete_episodes"] = key(
         "truncate_episodes",
         "truncate_episodes: every fragment has rollout_fragment_length steps of each environment; "
@@ -120,6 +115,35 @@ class OnPolicyKeys(
         rllib=None,
         why=CLIP_WHY,
     )
+    fake_gpus: bool = key(
+        False,
+        "Place the towers of num_gpus on the CPU, to test them on a machine without GPUs.",
+        alias="_fake_gpus",
+        needs=("num_gpus", 1),
+    )
+
+    @model_validator(mode="after")
+    def _learns_where_it_can(self) -> Self:
+        if self.learner_actor and self.num_workers == 0:
+            raise MisfitError("learner_actor", "true needs num_workers 1 or more: without workers there is no Ray")
+        if self.num_gpus > 1 and not self.num_gpus.is_integer():
+            raise MisfitError("num_gpus", f"{self.num_gpus:g} is neither a share of one GPU nor a whole number of them")
+        return self
+
+    def check_agents(self, agents: int) -> None:
+        """Raise ConfigError for values that do not fit ``agents`` agents of one policy; here all fit."""
+        del agents
+
+
+class OnPolicyKeys(TrajectoryKeys):
+    """What every actor-critic has that learns from trajectories."""
+
+    model: OnPolicyNetwork = key(OnPolicyNetwork(), "The networks of policy and value.")
+    vf_share_layers: bool = key(
+        False,
+        "Whether policy and value share the hidden layers; always true with model.use_lstm.",
+    )
+    exploration_config: OnPolicyExploration = key(OnPolicyExploration(), "How to explore.")
     use_critic: bool = key(True, "Whether a learnt state value serves as baseline, and to bootstrap truncated returns.")
     use_gae: bool = key(
         True,
@@ -139,20 +163,9 @@ class OnPolicyKeys(
     vf_loss_coeff: float = key(0.5, "Weight of the value loss relative to the policy loss.", ge=0, le=1e6)
     entropy_coeff: Rate = key(0.0, "Weight of the entropy bonus in the loss.", "per nat", RATE_ALLOWED)
 
-    fake_gpus: bool = key(
-        False,
-        "Place the towers of num_gpus on the CPU, to test them on a machine without GPUs.",
-        alias="_fake_gpus",
-        needs=("num_gpus", 1),
-    )
-
     @model_validator(mode="after")
     def _takes_no_cut_return_for_a_whole_one(self) -> Self:
         """Refuse what each key allows but the keys together do not."""
-        if self.learner_actor and self.num_workers == 0:
-            raise MisfitError("learner_actor", "true needs num_workers 1 or more: without workers there is no Ray")
-        if self.num_gpus > 1 and not self.num_gpus.is_integer():
-            raise MisfitError("num_gpus", f"{self.num_gpus:g} is neither a share of one GPU nor a whole number of them")
         if self.use_gae and not self.use_critic:
             raise MisfitError("use_gae", "true needs use_critic true: its estimates are made of values")
         if not self.use_critic and self.batch_mode == "truncate_episodes":
@@ -162,10 +175,6 @@ class OnPolicyKeys(
                 "would have brought",
             )
         return self
-
-    def check_agents(self, agents: int) -> None:
-        """Raise ConfigError for values that do not fit ``agents`` agents of one policy; here all fit."""
-        del agents
 
 
 class StateDependentKeys(Section):
@@ -200,9 +209,9 @@ class StateDependentKeys(Section):
         return self
 
 
-def sequence_length(config: OnPolicyKeys) -> int:
+def sequence_length(config: TrajectoryKeys) -> int:
     """Return the steps of the sequences that are learnt from: ``model.max_seq_len`` with an LSTM, else 1."""
-    return config.model.max_seq_len if config.model.use_lstm else 1
+    return config.model.max_seq_len if isinstance(config, OnPolicyKeys) and config.model.use_lstm else 1
 
 
 def check_minibatch(config: OnPolicyKeys, size: int) -> None:

@@ -159,7 +159,7 @@ def num_cpus_per_learner(config: object) -> float:
 
 @runtime_checkable
 class HasTowers(Protocol):
-    """A config whose GPUs may be tried on the CPU (``OnPolicyKeys``)."""
+    """A config whose GPUs may be tried on the CPU (``TrajectoryKeys``)."""
 
     fake_gpus: bool
 

@@ -16,7 +16,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from drl_cli.actors.part_records import BatchUpdateResult
-from drl_cli.config.sections.on_policy import OnPolicyKeys
+from drl_cli.config.sections.on_policy import TrajectoryKeys
 from drl_cli.contracts import Call, Cluster, Handle
 from drl_cli.experience.columns import Token
 from drl_cli.runtime.loops.trajectories import TrajectoryLoop, fragments_of_batch, seen_of
@@ -25,7 +25,7 @@ from drl_cli.runtime.replay_shards import Shards
 
 
 def make(
-    cluster: Cluster, pool: WorkerPool, replay: Shards | None, learner: Handle, config: OnPolicyKeys
+    cluster: Cluster, pool: WorkerPool, replay: Shards | None, learner: Handle, config: TrajectoryKeys
 ) -> TrajectoryLoop:
     """Return the loop over these parts; ``replay`` is not used."""
     return TrajectoryLoop(cluster, pool, learner, config, SyncPlan(config))
@@ -36,7 +36,7 @@ class SyncPlan:
 
     patience: float | None = None
 
-    def __init__(self, config: OnPolicyKeys) -> None:
+    def __init__(self, config: TrajectoryKeys) -> None:
         self._config = config
         self._fragment = config.num_envs_per_worker * config.rollout_fragment_length  # least env steps of one
         self._fragments = fragments_of_batch(config)

@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Protocol
 
 from drl_cli.actors.part_records import BatchUpdateResult
-from drl_cli.config.sections.on_policy import OnPolicyKeys
+from drl_cli.config.sections.on_policy import TrajectoryKeys
 from drl_cli.contracts import Call, Cluster, Handle
 from drl_cli.errors import RunFailed
 from drl_cli.experience.columns import Token
@@ -76,7 +76,7 @@ class TrajectoryLoop:
         cluster: Cluster,
         pool: WorkerPool,
         learner: Handle,
-        config: OnPolicyKeys,
+        config: TrajectoryKeys,
         plan: TrajectoryPlan,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
@@ -202,7 +202,7 @@ class TrajectoryLoop:
             )
 
 
-def fragments_of_batch(config: OnPolicyKeys) -> int:
+def fragments_of_batch(config: TrajectoryKeys) -> int:
     """Return the fragments that make up a batch; of complete episodes, which bring more steps, fewer may do."""
     return math.ceil(config.train_batch_size / (config.num_envs_per_worker * config.rollout_fragment_length))
 

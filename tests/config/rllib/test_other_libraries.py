@@ -49,7 +49,7 @@ def said(name, key, value=1):
         ("PPO", "num_epochs", "is read as num_sgd_iter"),
         ("DQN", "train_batch_size_per_learner", "is read as train_batch_size"),
         ("PPO", "num_env_runners", "is read as num_workers"),
-        ("DQN", "num_epochs", "RLlib 2's name of num_sgd_iter, a key of PPO, MAPPO, IMPALA, APPO, not of DQN"),
+        ("DQN", "num_epochs", "RLlib 2's name of num_sgd_iter, a key of PPO, MAPPO, IMPALA, APPO, PQN, not of DQN"),
     ],
 )
 def test_name_from_elsewhere_is_answered_with_the_key(name, key, right):

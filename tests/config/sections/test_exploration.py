@@ -43,6 +43,7 @@ DEFAULT = {
     "SimpleQ": EPSILON,
     "QRDQN": EPSILON,
     "R2D2": EPSILON,
+    "PQN": {**EPSILON, "final_epsilon": 0.05, "epsilon_timesteps": 20_000, "random_timesteps": 0},
     "VDN": EPSILON,
     "QMIX": EPSILON,
     "MADDPG": {**DRAWN, "random_timesteps": 1500},
