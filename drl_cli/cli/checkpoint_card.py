@@ -19,7 +19,7 @@ EXAMPLES = """
 drl checkpoint card RUN > README.md
 drl checkpoint card ~/ray_results/default/RUN/checkpoint_000010
 """
-LICENCE = "Not stated: whoever publishes this checkpoint chooses a licence, and writes it here."
+LICENCE = "Not stated: the publisher of this checkpoint chooses a licence and states it here."
 
 
 @click.command("card", cls=group.Command, examples=EXAMPLES)

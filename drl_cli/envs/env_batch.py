@@ -3,9 +3,8 @@
 ``step_all`` and ``step`` reset ended environments in the same step. The object is used again for the next episode, which is
 seeded by (seed, worker, env, episode), so that it can be replayed from its actions; with ``fresh_envs`` every episode has a new
 object. What a reset with a seed does not reset is carried over (of a BipedalWalker in 4 of 10 cases). A game whose lives are
-episodes goes on in its object, and games that are slow to seed go on without a seed for some thousand steps
-(``fresh_after`` of the preprocessing); all actions since the last seed are kept (4 bytes a step and number,
-see ``steps.ActionLogs``).
+episodes goes on in its object, and games that are slow to seed go on without a seed for some thousand steps (``fresh_after`` of
+the preprocessing); all actions since the last seed are kept (4 bytes a step and number, see ``steps.ActionLogs``).
 
 Observations are kept as they come, uint8 images as uint8, all else as float32, in stacks of the preprocessing's ``frames``.
 
