@@ -193,7 +193,7 @@ def _holder(lock: int) -> str:
 
 def _probe(path: Path) -> None:
     """Write and sync a little, so that a read-only or full disk is found before anything is started."""
-    probe = path / f".probe-{secrets.token_hex(4)}"
+    probe = path / f".tmp-probe-{os.getpid()}-{secrets.token_hex(4)}"
     write_new(probe, [b"probe\n" * 1000])
     probe.unlink()
 
@@ -203,22 +203,23 @@ def _cannot_write(path: Path, error: OSError | ValueError) -> RunFolderError | R
     return ResourcesExhausted(text) if is_full(error) else RunFolderError(text)
 
 
-def remove_leftovers(run_folder: Path | str) -> list[Path]:
-    """Clear what a process that died while saving or pruning left behind; returns the paths that were cleared.
+def remove_leftovers(folder: Path | str, made: str | None = None) -> list[Path]:
+    """Clear what a process that died while it wrote or pruned left in ``folder``; returns the paths that were cleared.
 
-    To be called by the holder of the run's lock, before its own first save. A checkpoint that was being replaced is put
-    back when its successor did not arrive.
+    In a run folder to be called by the holder of its lock, before its own first save. A checkpoint that was being replaced
+    is put back when its successor did not arrive. ``made``: clear only what was being made under this name, in a folder that
+    is no run's.
     """
     cleared = []
-    for name in sorted(os.listdir(run_folder)):
+    for name in sorted(os.listdir(folder)):
         match = LEFTOVER.fullmatch(name)
-        if not match:
+        if not match or made not in (None, match[2]):
             continue
         pid = int(match[3])
         # In a container the same pid comes back; our own first save is still to come.
         if pid != os.getpid() and is_alive(pid):
             continue
-        path = Path(run_folder) / name
+        path = Path(folder) / name
         target = path.with_name(f"checkpoint_{match[2]}")
         if match[1] == "old" and not target.exists():
             os.rename(path, target)
