@@ -7,6 +7,7 @@ process dies, however it dies.
 
 from __future__ import annotations
 
+import contextlib
 import datetime
 import errno
 import fcntl
@@ -16,10 +17,11 @@ import re
 import secrets
 import shutil
 import socket
+import stat
 import time
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 from drl_cli import checkpoints, events, process
 from drl_cli.checkpoints.files import json_bytes, parse_json, read_small, write_new
@@ -27,6 +29,7 @@ from drl_cli.errors import CheckpointError, ResourcesExhausted, RunFolderError, 
 from drl_cli.runs import run_names
 
 MAX_RECORD = 4 * 2**20  # bytes of params.json and its like
+MAX_LINE = 16 * 2**20  # bytes of a row of result.json, or of an event
 NO_LOCKS = (errno.ENOLCK, errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOSYS)
 LEFTOVER = re.compile(r"\.(tmp|old|del)-(.+)-([0-9]+)-[0-9a-f]{8}")
 
@@ -51,6 +54,26 @@ def read_record(path: Path | str) -> dict[str, Any] | None:
     if not isinstance(data, dict):
         raise RunFolderError(f"{path}: is not a JSON object")
     return data
+
+
+def open_record(path: Path | str) -> BinaryIO:
+    """Open a file of a run for reading. OSError where it is no plain file: a pipe would be waited for, a device has no end."""
+    fd = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+    if not stat.S_ISREG(os.fstat(fd).st_mode):
+        os.close(fd)
+        raise OSError(errno.EINVAL, "is not a regular file", str(path))
+    return os.fdopen(fd, "rb")
+
+
+def whole_lines(path: Path | str, place: int = 0) -> Iterator[bytes]:
+    """Yield the lines of a growing file from byte ``place`` on, each with its end; what follows the last end is torn.
+
+    Nothing where the file cannot be opened, or is no plain file; it ends at a line of ``MAX_LINE`` bytes.
+    """
+    with contextlib.suppress(OSError), open_record(path) as file:
+        file.seek(place)
+        while (line := file.readline(MAX_LINE)).endswith(b"\n"):
+            yield line
 
 
 def is_params(data: Any) -> bool:
