@@ -206,6 +206,7 @@ def _whole(value: object) -> int | None:
 
 
 def _number(value: object) -> float | None:
-    if isinstance(value, (int, float)) and not isinstance(value, bool) and math.isfinite(value):
-        return value
-    return None
+    if isinstance(value, float):
+        return value if math.isfinite(value) else None
+    number = _whole(value)
+    return number if number is not None and abs(number) < 2**63 else None  # larger ones may have no float

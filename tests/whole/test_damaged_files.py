@@ -155,3 +155,10 @@ def test_minari_dataset_with_a_choice_that_is_none_was_a_traceback(damaged_files
     beside.write_text(json.dumps({"observation_space": json.dumps(described)}))
     words = damaged_files.ESTIMATE[:2]
     assert "is no episode of a Minari dataset" in refusal(capsys, *words, "--data", "minari://toy/cartpole-v0", "-q")
+
+
+def test_number_of_a_result_beyond_all_floats_was_a_traceback(tmp_path, capsys):
+    path = write_run(tmp_path, 1, [row(1), row(2, episode_reward_mean=10**400)], best={"value": 10**400})
+    assert cli.main(["report", str(path), "-o", str(tmp_path / "out.html")]) == 0
+    assert cli.main(["runs", "--local-dir", str(tmp_path)]) == 0
+    assert "a bug in drl" not in capsys.readouterr().err

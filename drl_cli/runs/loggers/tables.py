@@ -159,7 +159,8 @@ def _at(row: Any, place: tuple[str, ...]) -> Any:
 
 def _holds_numbers(holder: Any, names: Iterable[str]) -> bool:
     return isinstance(holder, dict) and all(
-        value is None or type(value) in (int, float) for value in map(holder.get, names)
+        value is None or type(value) is float or (type(value) is int and abs(value) < 2**63)
+        for value in map(holder.get, names)
     )
 
 
