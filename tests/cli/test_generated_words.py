@@ -1,4 +1,4 @@
-"""Command lines, and texts of configs and files, drawn at random from the commands and the schemas: no bug, a documented code."""
+"""Command lines, and texts of configs and files, drawn at random from commands and schemas: no bug, a documented code."""
 
 import json
 import os

@@ -2,7 +2,7 @@
 
 An audit hook of Python notes what a file would need to run something: a process, an unpickled name, a socket. The module
 ``evil_module`` lies in the current folder and in Python's path, and writes a file when it is imported. Sources: the
-documentation of ``pickle``, ``tarfile`` and ``zipfile``; YAML 1.1's tags for Python; safetensors' own list of what its format forbids.
+documentation of ``pickle``, ``tarfile`` and ``zipfile``; YAML 1.1's tags for Python; what safetensors' format forbids.
 """
 
 import base64
