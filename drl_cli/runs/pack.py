@@ -79,8 +79,9 @@ def pack(path: Path | str, out: Path | str, with_replay: bool = False) -> Packed
             f"{folder}: an archive is named after its folder, whose name must be printable and not hidden."
         )
     contents, left_out = _of_checkpoint(folder, with_replay) if kind == "checkpoint" else _of_run(folder, with_replay)
-    for name, content in contents.items():
-        archive_files.check_size(out, name, content.stat().st_size if isinstance(content, Path) else len(content))
+    for content in contents.values():
+        if isinstance(content, Path):
+            archive_files.check_size(out, str(content), content.stat().st_size)
     listing = {f"{folder.name}/{name}": _entry(content) for name, content in sorted(contents.items())}
     manifest = {"format": FORMAT, "kind": kind, "name": folder.name, "drl": __version__, "files": listing}
     remove_leftovers(out.parent, out.name)

@@ -79,7 +79,10 @@ def whole_lines(path: Path | str, place: int = 0) -> Iterator[bytes]:
 def is_params(data: Any) -> bool:
     """Whether ``data`` can be the params.json of a run of this program (other programs write one too)."""
     kinds = {"run": str, "env": str, "config": dict, "stop": (dict, type(None))}
-    return isinstance(data, dict) and all(isinstance(data.get(name), kind) for name, kind in kinds.items())
+    if not isinstance(data, dict) or not all(isinstance(data.get(name), kind) for name, kind in kinds.items()):
+        return False
+    imports = data.get("imports") or []
+    return isinstance(imports, list) and all(isinstance(name, str) for name in imports)
 
 
 def is_locked(path: Path | str) -> bool:

@@ -1,4 +1,4 @@
-"""Run folders in any order of what is done to them: hypothesis looks for an order that ends otherwise than a plain model says."""
+"""Run folders in any order of what is done to them: hypothesis looks for one that ends otherwise than a plain model says."""
 
 import multiprocessing
 import os

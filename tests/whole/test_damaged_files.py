@@ -77,9 +77,13 @@ def resumed(damaged_files, tmp_path):
             lambda state: state["loop"]["meters"].update(recent=[[1.0, {}]]),
             "holds no state that this run can go on from",
         ),
+        (
+            lambda state: state["loop"]["meters"].update(recent=[["nan", 1]]),
+            "holds no state that this run can go on from",
+        ),
         (lambda state: state.pop("version"), "holds no state that this run can go on from"),
     ],
-    ids=["text for a number", "list for a mapping", "mapping in a list", "nothing"],
+    ids=["text for a number", "list for a mapping", "mapping in a list", "not finite", "nothing"],
 )
 def test_resume_from_a_state_of_other_types_was_a_traceback(resumed, capsys, replace, said):
     checkpoint = resumed("state.json", replace)
@@ -161,4 +165,11 @@ def test_number_of_a_result_beyond_all_floats_was_a_traceback(tmp_path, capsys):
     path = write_run(tmp_path, 1, [row(1), row(2, episode_reward_mean=10**400)], best={"value": 10**400})
     assert cli.main(["report", str(path), "-o", str(tmp_path / "out.html")]) == 0
     assert cli.main(["runs", "--local-dir", str(tmp_path)]) == 0
+    assert "a bug in drl" not in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("imports", [7, [1]])
+def test_record_of_imports_that_are_none_was_a_traceback(tmp_path, capsys, imports):
+    path = write_run(tmp_path, 1, [row(1)], imports=imports)
+    assert cli.main(["watch", str(path)]) in (0, 2)
     assert "a bug in drl" not in capsys.readouterr().err
