@@ -7,10 +7,10 @@ FILE ?= lunarlander-continuous-sac
 # A third was tried: on two cores the tests took no less time, and more of the processor's.
 SIDE_BY_SIDE := -n 2 --dist loadgroup --no-loadscope-reorder
 
-.PHONY: help install train check types test test-slow lint bench fidelity docs pictures clean
+.PHONY: help install train check types test test-slow lint bench fidelity release-check docs pictures clean
 
 help:  ## show the targets
-	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | awk -F'\t' '{printf "  make %-10s %s\n", $$1, $$2}'
+	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | awk -F'\t' '{printf "  make %-14s %s\n", $$1, $$2}'
 
 $(VENV)/.installed: setup.cfg setup.py
 	$(PYTHON) -m venv $(VENV)
@@ -51,6 +51,9 @@ bench: $(VENV)/.installed  ## speed of the parts, and time to the goal over seed
 
 fidelity: $(VENV)/.installed  ## measure a tuned file over seeds 0 to 4 and write its receipt (FILE=name); goes on if interrupted
 	$(BIN)/python benchmarks/fidelity.py $(FILE)
+
+release-check: $(VENV)/.installed  ## two equal builds, bill of materials, licences, known vulnerabilities
+	$(BIN)/python benchmarks/release_check.py
 
 docs: $(VENV)/.installed  ## the pages of docs/ as HTML, in build/docs
 	$(BIN)/python -m sphinx -W --keep-going -q -b html docs build/docs

@@ -77,7 +77,7 @@ class EvolutionLearner:
         self._observed.add(seen)  # after the step: the returns were made with the filter as it was
         self._send(keep=False)
         stats |= {
-            "weights_norm": float(np.linalg.norm(self._theta)),
+            "weights_norm": _norm(self._theta),
             "return_mean": float(returns.mean()),
             "return_stdev": float(returns.std()),
             "max_return": float(returns.max()),
@@ -98,9 +98,8 @@ class EvolutionLearner:
             raise Diverged(
                 f"Step {self._updates + 1} made weights that are not finite; it was not taken. Lower its size."
             )
-        step, self._theta = np.linalg.norm(after - self._theta), after
-        ratio = step / max(float(np.linalg.norm(after)), 1e-12)
-        return {"grad_norm": float(np.linalg.norm(ascent)), "update_ratio": float(ratio)}
+        step, self._theta = _norm(after.astype(np.float64) - self._theta), after
+        return {"grad_norm": _norm(ascent), "update_ratio": step / max(_norm(after), 1e-12)}
 
     def publish(self) -> tuple[int, dict[str, np.ndarray]]:
         """Push the present weights to be scored; returns (version, state) of the same moment, for a checkpoint."""
@@ -140,6 +139,8 @@ class EvolutionLearner:
         if differing:
             raise CheckpointError(f"The checkpoint's weights do not fit this run's nets: {', '.join(differing[:5])}.")
         bare = {name.removeprefix(SCOPE): value for name, value in arrays.items()}
+        if bare["num_updates"] < 0:
+            raise CheckpointError(f"The checkpoint has made {bare['num_updates']} updates.")
         self._theta = self._flat.vector(bare)
         self._update.load(bare)
         self._filters.set({name: arrays[name] for name in self._filters.get()})
@@ -177,3 +178,8 @@ class _Filters:
     def published(self) -> dict[str, np.ndarray]:
         """Return those that act, under the policy's names."""
         return {name: self._held[SCOPE + name].copy() for name in self._names}
+
+
+def _norm(vector: np.ndarray) -> float:
+    """Return the Euclidean norm, in float64: the squares of weights that are finite are too large for float32."""
+    return float(np.linalg.norm(vector.astype(np.float64)))

@@ -14,6 +14,7 @@ import contextlib
 import gzip
 import os
 import stat
+import struct
 import tarfile
 import zipfile
 import zlib
@@ -53,6 +54,12 @@ def is_plain(part: str) -> bool:
     return bool(fits) and len(part.encode("utf-8", "replace")) <= MAX_NAME
 
 
+def check_size(path: Path | str, name: str, size: int) -> None:
+    """Raise InputError where an archive of the kind that ``path`` names cannot hold a file of ``size`` bytes."""
+    if size > MAX_TAR_FILE and str(path).lower().endswith(TAR):
+        raise InputError(f"{name} has {size:,} bytes, a .tar.gz holds files of up to {MAX_TAR_FILE:,}: pack a .zip.")
+
+
 class Entry(NamedTuple):
     """A file in an archive: ``read(count)`` gives bytes of it, fewer only at its end."""
 
@@ -69,10 +76,7 @@ class TarWriter:
 
     def add(self, name: str, size: int, chunks: Iterable[bytes]) -> None:
         """Write an entry of ``size`` bytes, which ``chunks`` yields. Raises InputError for one that a tar cannot hold."""
-        if size > MAX_TAR_FILE:
-            raise InputError(
-                f"{name} has {size:,} bytes, a .tar.gz holds files of up to {MAX_TAR_FILE:,}: pack a .zip."
-            )
+        check_size(".tar.gz", name, size)
         entry = tarfile.TarInfo(name)
         entry.size, entry.mode = size, 0o644
         try:
@@ -138,7 +142,8 @@ def _refusing_damage(path: Path | str) -> Iterator[None]:
     """Turn what the libraries raise for damaged data into the CheckpointError that names the file."""
     try:
         yield
-    except (EOFError, zlib.error, gzip.BadGzipFile, zipfile.BadZipFile, NotImplementedError) as error:
+    # OSError and struct.error: a zip whose directory says that something begins before the file
+    except (EOFError, OSError, struct.error, zlib.error, zipfile.BadZipFile, NotImplementedError) as error:
         raise refuse(path, f"is damaged ({str(error)[:120] or type(error).__name__})") from error
 
 
@@ -204,8 +209,9 @@ def _zip_entries(path: Path | str, file: BinaryIO) -> Iterator[Entry]:
             raise refuse(path, f"holds more than {MAX_ENTRIES:,} files")
         for entry in listed:
             kind = stat.S_IFMT(entry.external_attr >> 16)
-            if entry.is_dir() or kind not in (0, stat.S_IFREG):
-                what = "a symbolic link" if kind == stat.S_IFLNK else "a folder" if entry.is_dir() else "no plain file"
+            is_folder = entry.filename.endswith("/")  # is_dir fails where there is no name
+            if is_folder or kind not in (0, stat.S_IFREG):
+                what = "a symbolic link" if kind == stat.S_IFLNK else "a folder" if is_folder else "no plain file"
                 raise refuse(path, f"holds {_shown(entry.filename)}, {what}; only files may be in it")
             if entry.flag_bits & 0x1 or entry.compress_type not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED):
                 raise refuse(

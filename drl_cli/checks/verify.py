@@ -6,6 +6,7 @@ nor Ray.
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -45,7 +46,11 @@ def places(path: Path | str, every: bool = False) -> list[Path]:
     if path.is_dir() and _checkpoints(path):
         return _checkpoints(path)
     if every and path.is_dir():
-        found = sorted(one for one in path.rglob("checkpoint_*") if one.is_dir() and FOLDER.fullmatch(one.name))
+        # A folder that goes away meanwhile, or may not be read, is passed over.
+        inside = (
+            Path(place, name) for place, folders, _ in os.walk(path) for name in folders if FOLDER.fullmatch(name)
+        )
+        found = sorted(inside)
         if found:
             return found
     if path.is_dir() and not every:

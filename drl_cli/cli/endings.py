@@ -44,6 +44,11 @@ EXIT_CODES_HELP = "Exit codes:\n" + "".join(f"  {code:>3}  {text}\n" for code, t
 
 EXHAUSTED = {errno.ENOSPC: "disk space", errno.EDQUOT: "disk quota", errno.EMFILE: "files", errno.ENFILE: "files"}
 
+UNUSABLE = {
+    errno.ENAMETOOLONG: "a name that is too long for a file or folder",
+    errno.ELOOP: "links that lead to each other",
+}
+
 
 @contextlib.contextmanager
 def at_once() -> Iterator[None]:
@@ -142,6 +147,8 @@ def _as_drl_error(error: BaseException) -> BaseException:
     if isinstance(error, ModuleNotFoundError) and (error.name or "drl_cli").split(".")[0] != "drl_cli":
         missing = (error.name or "").split(".")[0]
         return InputError(f"drl needs the package {missing}, which is not installed. Run: pip install {missing}")
+    if isinstance(error, OSError) and error.errno in UNUSABLE:
+        return InputError(f"{str(error.filename)[:100]}: {UNUSABLE[error.errno]}.")
     if isinstance(error, MemoryError):
         reason = "memory"
     elif isinstance(error, OSError) and error.errno in EXHAUSTED:

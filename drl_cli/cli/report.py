@@ -28,7 +28,6 @@ drl report RUN_1 RUN_2 --title "Two learning rates" -o rates.html
 """
 SUFFIXES = (".html", ".htm")
 KINDS = ("bottleneck", "goal", "held")  # events that the page shows
-MAX_LINE = 100_000  # bytes of an event
 
 
 @click.command("report", cls=group.Command, examples=EXAMPLES)
@@ -103,22 +102,19 @@ def _reported(run: Run) -> ReportedRun:
 
 def _events(path: Path) -> list[dict[str, Any]]:
     """Return the events of a run that the page shows, each with its time as ``at``, in seconds since the epoch."""
+    from drl_cli.runs.run_folder import whole_lines
     from drl_cli.runs.run_summary import epoch
 
     found = []
-    try:
-        with open(path / "events.jsonl", "rb") as file:
-            for line in file:
-                if len(line) > MAX_LINE or not any(f'"{kind}"'.encode() in line for kind in KINDS):
-                    continue
-                try:
-                    event = json.loads(line)
-                except ValueError:
-                    continue
-                if isinstance(event, dict) and event.get("kind") in KINDS:
-                    found.append({**event, "at": epoch(event.get("time"))})
-    except OSError:
-        return []
+    for line in whole_lines(path / "events.jsonl"):
+        if not any(f'"{kind}"'.encode() in line for kind in KINDS):
+            continue
+        try:
+            event = json.loads(line)
+        except ValueError:
+            continue
+        if isinstance(event, dict) and event.get("kind") in KINDS:
+            found.append({**event, "at": epoch(event.get("time"))})
     return found
 
 

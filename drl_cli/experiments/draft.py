@@ -69,7 +69,7 @@ class Draft:
         """Check everything that can be checked without making an environment; return one line for each problem."""
         found = []
         if wrong := run_names.misfit(self.name):
-            found.append(wrong)
+            found.append(f"{wrong.rstrip('.')} ({self.where.place()}).")
         self._keys, misfits = read_section(ExperimentKeys, self.mapping, self.where, _refusal)
         found += self._unsettled + misfits
         for check in (self._read_algorithm, self._read_environment, self._check_rules, self._check_exports):

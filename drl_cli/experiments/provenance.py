@@ -70,8 +70,16 @@ def of_run(folder: Path) -> list[dict[str, Any]]:
     params = read_record(folder / "params.json")
     if params is None or not is_params(params):
         raise RunFolderError(f"{folder}: its params.json holds no run of drl.")
-    recorded = read_record(folder / RECORD)
-    return [{**explained(params, (recorded or {}).get("from")), "folder": str(folder)}]
+    places = (read_record(folder / RECORD) or {}).get("from")
+    if places is not None and not _are_places(places):
+        raise RunFolderError(
+            f"{folder / RECORD}: does not say where settings came from. Remove it, and drl explains the rest."
+        )
+    return [{**explained(params, places), "folder": str(folder)}]
+
+
+def _are_places(data: Any) -> bool:
+    return isinstance(data, dict) and all(place is None or isinstance(place, str) for place in data.values())
 
 
 def find(target: str) -> tuple[str, Path]:

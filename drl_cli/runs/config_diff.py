@@ -16,7 +16,7 @@ from drl_cli.algorithms.table import Algorithm
 from drl_cli.config import search_space
 from drl_cli.config.parse import read, refuse
 from drl_cli.config.search_space import filled
-from drl_cli.errors import ConfigError, DrlError
+from drl_cli.errors import ConfigError, DrlError, InputError
 from drl_cli.extras import load
 from drl_cli.runs.run_folder import read_record
 
@@ -79,7 +79,13 @@ def side_of_file(name: Path | str, mapping: Mapping[str, Any], where: Where, kin
     for key in ("run", "env"):
         if not isinstance(first.get(key), str):
             raise ConfigError(f"{name}: {key} is missing ({where.place()}).")
-    row = table.find(first["run"])
+    for key in ("stop", "pass_criteria"):
+        if not isinstance(first.get(key) or {}, dict):
+            raise ConfigError(f"{name}: {key} is no mapping of result fields to numbers ({where.place((key,))}).")
+    try:
+        row = table.find(first["run"])
+    except InputError as error:
+        raise ConfigError(f"{name}: {error} ({where.place(('run',))})") from error
     plain = _values(row, first, where, name)
     values = dict(plain)
     for path, sampler in samplers.items():

@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 
 from drl_cli.errors import RunFolderError
 from drl_cli.runs.loggers.tables import is_row
-from drl_cli.runs.run_folder import read_record
+from drl_cli.runs.run_folder import MAX_LINE, open_record, read_record
 from drl_cli.runs.run_summary import epoch, state_of
 
 BESIDE_ROWS = ("waiting", "learner", "workers", "replay_capacity")  # what rows do not hold
@@ -161,18 +161,18 @@ class _Lines:
 
     def new(self) -> list[dict[str, Any]]:
         """Return the objects of the lines that have come since the last call; damaged lines are left out."""
+        found = []
         try:
-            with open(self._path, "rb") as file:
+            with open_record(self._path) as file:
                 known = os.fstat(file.fileno())
                 if known.st_ino != self._inode or known.st_size < self._place:
                     self._place, self._inode = 0, known.st_ino
                 file.seek(self._place)
-                text = file.read()
+                while (line := file.readline(MAX_LINE)).endswith(b"\n"):
+                    self._place += len(line)
+                    found.append(_object(line))
         except OSError:
             return []
-        whole = text[: text.rfind(b"\n") + 1]
-        self._place += len(whole)
-        found = [_object(line) for line in whole.split(b"\n")[:-1]]
         return [value for value in found if value is not None]
 
 

@@ -24,7 +24,7 @@ from drl_cli.checkpoints.files import refuse
 from drl_cli.checkpoints.writer import dropped_text
 from drl_cli.errors import InputError
 from drl_cli.runs import retention
-from drl_cli.runs.run_folder import is_locked, read_record
+from drl_cli.runs.run_folder import is_locked, read_record, remove_leftovers
 from drl_cli.version import __version__
 
 FORMAT = "drl-archive-1"
@@ -79,8 +79,12 @@ def pack(path: Path | str, out: Path | str, with_replay: bool = False) -> Packed
             f"{folder}: an archive is named after its folder, whose name must be printable and not hidden."
         )
     contents, left_out = _of_checkpoint(folder, with_replay) if kind == "checkpoint" else _of_run(folder, with_replay)
+    for content in contents.values():
+        if isinstance(content, Path):
+            archive_files.check_size(out, str(content), content.stat().st_size)
     listing = {f"{folder.name}/{name}": _entry(content) for name, content in sorted(contents.items())}
     manifest = {"format": FORMAT, "kind": kind, "name": folder.name, "drl": __version__, "files": listing}
+    remove_leftovers(out.parent, out.name)
     aside = out.with_name(f".tmp-{out.name}-{os.getpid()}-{secrets.token_hex(4)}")
     try:
         with open(aside, "xb") as file:

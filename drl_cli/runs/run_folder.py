@@ -7,6 +7,7 @@ process dies, however it dies.
 
 from __future__ import annotations
 
+import contextlib
 import datetime
 import errno
 import fcntl
@@ -16,10 +17,11 @@ import re
 import secrets
 import shutil
 import socket
+import stat
 import time
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 from drl_cli import checkpoints, events, process
 from drl_cli.checkpoints.files import json_bytes, parse_json, read_small, write_new
@@ -27,6 +29,7 @@ from drl_cli.errors import CheckpointError, ResourcesExhausted, RunFolderError, 
 from drl_cli.runs import run_names
 
 MAX_RECORD = 4 * 2**20  # bytes of params.json and its like
+MAX_LINE = 16 * 2**20  # bytes of a row of result.json, or of an event
 NO_LOCKS = (errno.ENOLCK, errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOSYS)
 LEFTOVER = re.compile(r"\.(tmp|old|del)-(.+)-([0-9]+)-[0-9a-f]{8}")
 
@@ -53,10 +56,33 @@ def read_record(path: Path | str) -> dict[str, Any] | None:
     return data
 
 
+def open_record(path: Path | str) -> BinaryIO:
+    """Open a file of a run for reading. OSError where it is no plain file: a pipe would be waited for, a device has no end."""
+    fd = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+    if not stat.S_ISREG(os.fstat(fd).st_mode):
+        os.close(fd)
+        raise OSError(errno.EINVAL, "is not a regular file", str(path))
+    return os.fdopen(fd, "rb")
+
+
+def whole_lines(path: Path | str, place: int = 0) -> Iterator[bytes]:
+    """Yield the lines of a growing file from byte ``place`` on, each with its end; what follows the last end is torn.
+
+    Nothing where the file cannot be opened, or is no plain file; it ends at a line of ``MAX_LINE`` bytes.
+    """
+    with contextlib.suppress(OSError), open_record(path) as file:
+        file.seek(place)
+        while (line := file.readline(MAX_LINE)).endswith(b"\n"):
+            yield line
+
+
 def is_params(data: Any) -> bool:
     """Whether ``data`` can be the params.json of a run of this program (other programs write one too)."""
     kinds = {"run": str, "env": str, "config": dict, "stop": (dict, type(None))}
-    return isinstance(data, dict) and all(isinstance(data.get(name), kind) for name, kind in kinds.items())
+    if not isinstance(data, dict) or not all(isinstance(data.get(name), kind) for name, kind in kinds.items()):
+        return False
+    imports = data.get("imports") or []
+    return isinstance(imports, list) and all(isinstance(name, str) for name in imports)
 
 
 def is_locked(path: Path | str) -> bool:
@@ -193,7 +219,7 @@ def _holder(lock: int) -> str:
 
 def _probe(path: Path) -> None:
     """Write and sync a little, so that a read-only or full disk is found before anything is started."""
-    probe = path / f".probe-{secrets.token_hex(4)}"
+    probe = path / f".tmp-probe-{os.getpid()}-{secrets.token_hex(4)}"
     write_new(probe, [b"probe\n" * 1000])
     probe.unlink()
 
@@ -203,22 +229,23 @@ def _cannot_write(path: Path, error: OSError | ValueError) -> RunFolderError | R
     return ResourcesExhausted(text) if is_full(error) else RunFolderError(text)
 
 
-def remove_leftovers(run_folder: Path | str) -> list[Path]:
-    """Clear what a process that died while saving or pruning left behind; returns the paths that were cleared.
+def remove_leftovers(folder: Path | str, made: str | None = None) -> list[Path]:
+    """Clear what a process that died while it wrote or pruned left in ``folder``; returns the paths that were cleared.
 
-    To be called by the holder of the run's lock, before its own first save. A checkpoint that was being replaced is put
-    back when its successor did not arrive.
+    In a run folder to be called by the holder of its lock, before its own first save. A checkpoint that was being replaced
+    is put back when its successor did not arrive. ``made``: clear only what was being made under this name, in a folder that
+    is no run's.
     """
     cleared = []
-    for name in sorted(os.listdir(run_folder)):
+    for name in sorted(os.listdir(folder)):
         match = LEFTOVER.fullmatch(name)
-        if not match:
+        if not match or made not in (None, match[2]):
             continue
         pid = int(match[3])
         # In a container the same pid comes back; our own first save is still to come.
         if pid != os.getpid() and is_alive(pid):
             continue
-        path = Path(run_folder) / name
+        path = Path(folder) / name
         target = path.with_name(f"checkpoint_{match[2]}")
         if match[1] == "old" and not target.exists():
             os.rename(path, target)

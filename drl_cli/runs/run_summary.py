@@ -19,7 +19,7 @@ from typing import Any
 from drl_cli.config.env_names import displayed
 from drl_cli.errors import CheckpointError, RunFolderError
 from drl_cli.runs import retention
-from drl_cli.runs.run_folder import is_alive, is_params, lock_state, read_record
+from drl_cli.runs.run_folder import MAX_LINE, is_alive, is_params, lock_state, open_record, read_record
 
 STATES = ("running", "finished", "interrupted", "failed", "died", "unknown")
 TAIL_BYTES = 64 * 1024  # of result.json: more than a row with its window of episodes takes
@@ -130,9 +130,9 @@ def state_of(path: Path, status: Mapping[str, Any]) -> str:
 def last_row(path: Path | str) -> dict[str, Any]:
     """Return the last whole row of ``result.json`` (a nested dict), or an empty one."""
     try:
-        with open(Path(path) / "result.json", "rb") as file:
+        with open_record(Path(path) / "result.json") as file:
             end = file.seek(0, os.SEEK_END)
-            for wanted in (TAIL_BYTES, end):
+            for wanted in (TAIL_BYTES, MAX_LINE):
                 file.seek(max(0, end - wanted))
                 lines = file.read().split(b"\n")[:-1]  # what follows the last newline is torn
                 whole = lines if wanted >= end else lines[1:]
@@ -206,6 +206,7 @@ def _whole(value: object) -> int | None:
 
 
 def _number(value: object) -> float | None:
-    if isinstance(value, (int, float)) and not isinstance(value, bool) and math.isfinite(value):
-        return value
-    return None
+    if isinstance(value, float):
+        return value if math.isfinite(value) else None
+    number = _whole(value)
+    return number if number is not None and abs(number) < 2**63 else None  # larger ones may have no float

@@ -19,7 +19,9 @@ from typing import Any, NamedTuple
 
 from drl_cli.checkpoints import archive_files, files, reader
 from drl_cli.checkpoints.files import refuse
+from drl_cli.errors import CheckpointError
 from drl_cli.runs import pack, retention
+from drl_cli.runs.run_folder import remove_leftovers
 
 MAX_MANIFEST = 32 * 2**20  # bytes
 MAX_TOTAL = 2**40  # bytes unpacked
@@ -61,7 +63,11 @@ def unpack(path: Path | str, folder: Path | str = ".") -> tuple[Path, Contents]:
     """
     folder = Path(folder).expanduser()
     made = not folder.exists()
-    folder.mkdir(parents=True, exist_ok=True)
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except (FileExistsError, NotADirectoryError) as error:
+        raise CheckpointError(f"{folder}: is not a folder. Name another one with -o.") from error
+    remove_leftovers(folder, "unpack")
     aside = folder / f".tmp-unpack-{os.getpid()}-{secrets.token_hex(4)}"
     try:
         os.mkdir(aside, 0o700)

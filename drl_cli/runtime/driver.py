@@ -119,9 +119,13 @@ class Driver:
         if restore is None:
             self.parts.pool.start({}, self._standing)
             return
-        self.load(restore.state, restore.is_exact, restore.has_replay(self.parts.replay))
-        self.parts.pool.start(restore.incarnations(self.setup, self.parts), self._standing)
-        restore.load_parts(self.setup, self.parts)
+        with restore.refusing_misfits():
+            restore.check_form({**self.moment(), "scoring": self.scoring.state()})
+            self.load(restore.state, restore.is_exact, restore.has_replay(self.parts.replay))
+            incarnations = restore.incarnations(self.setup, self.parts)
+        self.parts.pool.start(incarnations, self._standing)
+        with restore.refusing_misfits():
+            restore.load_parts(self.setup, self.parts)
 
     def _standing(self, worker: int) -> Standing:
         """Where the run stands when ``worker`` is made, or its successor."""

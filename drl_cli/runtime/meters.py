@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import collections
+import math
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
@@ -194,12 +195,20 @@ class Meters:
     def load(self, facts: Mapping[str, Any]) -> None:
         """Continue from ``state``."""
         self._recent.clear()
-        self._recent.extend(tuple(episode) for episode in facts["recent"])
+        self._recent.extend((finite(reward), int(length)) for reward, length in facts["recent"])
         self.episodes, self.bad_transitions = facts["episodes"], facts["bad_transitions"]
         self._stats = dict(facts["stats"])
         self._custom.load(facts.get("told", ()))
         size = self._recent.maxlen
         self._by_policy = {name: collections.deque(own, size) for name, own in facts.get("by_policy", {}).items()}
+
+
+def finite(value: Any) -> float:
+    """Return ``value`` as a float; ValueError for a number that is not finite."""
+    number = float(value)
+    if not math.isfinite(number):
+        raise ValueError(f"{number} is not finite")
+    return number
 
 
 def mean(values: Sequence[float]) -> float | None:

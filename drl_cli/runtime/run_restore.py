@@ -5,7 +5,8 @@ Used by ``runtime.driver``, and ``check_fits`` by the Python Trainer. ``runtime.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import contextlib
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from drl_cli import checkpoints, events
@@ -29,7 +30,7 @@ def check_fits(row: Algorithm, config: CommonKeys, env: Mapping[str, Any], ckpt:
     for what, stored, own in (
         ("algorithm", facts["algorithm"], row.name),
         ("environment", facts["env"], env["id"]),
-        ("frame stack", frames_of(from_facts(facts.get("preprocessing"))), frames_of(env.get("preprocessing"))),
+        ("frame stack", _frames(ckpt), frames_of(env.get("preprocessing"))),
         # Older checkpoints do not have these keys.
         ("observation filter", before.get("observation_filter", "NoFilter"), config.observation_filter),
         ("reward scaling", before.get("reward_scaling", False), config.reward_scaling),
@@ -42,6 +43,13 @@ def check_fits(row: Algorithm, config: CommonKeys, env: Mapping[str, Any], ckpt:
     ):
         if stored != own:
             raise CheckpointError(f"{ckpt.path}: its {what} is {stored!r}, this run's is {own!r}.")
+
+
+def _frames(ckpt: checkpoints.Checkpoint) -> int:
+    try:
+        return frames_of(from_facts(ckpt.facts.get("preprocessing")))
+    except CheckpointError as error:
+        raise CheckpointError(f"{ckpt.path}: {error}") from error
 
 
 def _spaces_by_policy(facts: Mapping[str, Any]) -> dict[str, Mapping[str, Any]]:
@@ -63,6 +71,16 @@ def _compared(stored: Mapping[str, Any], own: Mapping[str, Any], of: str) -> lis
     ]
 
 
+def _pairs(stored: Mapping[str, Any], own: Mapping[str, Any], above: str = "") -> Iterator[tuple[str, Any, Any]]:
+    """Yield (path, stored, own) of each value that both have, mappings of both gone into."""
+    for name in own.keys() & stored.keys():
+        path, one, other = f"{above}{name}", stored[name], own[name]
+        if isinstance(one, dict) and isinstance(other, dict):
+            yield from _pairs(one, other, f"{path}.")
+        else:
+            yield path, one, other
+
+
 def shards_of(state: Mapping[str, Any]) -> Sequence[Mapping[str, Any]]:
     """Return what ``state.json`` keeps of each shard of the replay; in older checkpoints the only one is not in a list."""
     return [state["replay"]] if isinstance(state["replay"], dict) else state["replay"] or []
@@ -75,6 +93,24 @@ class Restore:
         """``exact``: the running episodes go on too, where the checkpoint holds them."""
         self._ckpt, self.is_exact = ckpt, exact
         self.state = ckpt.json("state")
+
+    @contextlib.contextmanager
+    def refusing_misfits(self) -> Iterator[None]:
+        """Turn what a state of another form leads to into the CheckpointError that names the checkpoint."""
+        try:
+            yield
+        except (TypeError, ValueError, LookupError, AttributeError, OverflowError) as error:
+            what = f"holds no state that this run can go on from ({failure(error).rstrip('.')})"
+            raise CheckpointError(f"{self._ckpt.path}: {what}. Take an earlier checkpoint.") from error
+
+    def check_form(self, fresh: Mapping[str, Any]) -> None:
+        """Raise CheckpointError unless what is stored has the types of ``fresh``, the state of the run before it goes on."""
+        for path, stored, own in _pairs(self.state, fresh):
+            kinds = (int, float) if isinstance(own, (int, float)) and not isinstance(own, bool) else type(own)
+            is_other = not isinstance(stored, kinds) or (isinstance(stored, bool) and kinds is not bool)
+            if own is not None and (is_other or (isinstance(stored, int) and abs(stored) >= 2**63)):
+                text = f"state.json: {path} is {str(stored)[:40]!r}, and no {type(own).__name__}"
+                raise CheckpointError(f"{self._ckpt.path}: {text}. Take an earlier checkpoint.")
 
     def has_replay(self, replay: Shards | None) -> bool:
         """Return whether the replay goes on too: it is stored, in as many shards as this run has."""
@@ -107,6 +143,9 @@ class Restore:
         missing = [name for own in acting.values() for name, array in own.items() if array is None]
         if missing:
             raise CheckpointError(f"{ckpt.path}: weights are missing: {', '.join(missing)}.")
+        negative = [name for name, array in arrays.items() if name.endswith("filter/var") and (array < 0).any()]
+        if negative:
+            raise CheckpointError(f"{ckpt.path}: {negative[0]} holds a variance below 0.")
         events.report("phase", text=f"restoring {ckpt.path.name}")
         odds = arrays.get(f"{ODDS}/odds")
         pushed = acting if odds is None else {**acting, ODDS: {"odds": odds}}

@@ -3,6 +3,7 @@
 The heavy libraries are those of the interpreter that runs the tests; what is looked at is what the packages of ours hold.
 """
 
+import importlib.util
 import json
 import os
 import shutil
@@ -14,6 +15,8 @@ import zipfile
 from pathlib import Path
 
 import pytest
+
+from drl_cli import version
 
 ROOT = Path(__file__).resolve().parent.parent.parent
 EXAMPLES = ROOT / "docs" / "examples"
@@ -95,6 +98,16 @@ def test_sdist_holds_what_building_testing_and_reading_need(unpacked):
     wanted = tracked("drl_cli", "docs", "tests", "benchmarks", "tuned_examples")
     assert set(wanted) - held == set()
     assert [name for name in held if name.endswith(".pyc") or name.startswith("docs/reference")] == []
+
+
+def test_two_builds_are_equal_byte_for_byte_and_bring_their_bill_of_materials():
+    spec = importlib.util.spec_from_file_location("release_check", ROOT / "benchmarks" / "release_check.py")
+    release_check = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(release_check)
+    _, bill = release_check.repeated()  # raises where they differ
+    listed = {part["name"]: part["properties"][0]["value"] for part in bill["components"]}
+    assert (bill["bomFormat"], bill["specVersion"], len(listed)) == ("CycloneDX", "1.6", 16)
+    assert listed["ray"].startswith("ray[rllib]") and bill["metadata"]["component"]["version"] == version.__version__
 
 
 def test_wheel_holds_the_program_and_nothing_else(wheel):

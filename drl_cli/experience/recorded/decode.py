@@ -153,6 +153,8 @@ class Reader:
             self.refuse(f"{name}: holds a number that is no whole one; the environment's actions are choices.")
         action = self.layout.action
         counts = np.asarray({"Discrete": action.get("n"), "MultiDiscrete": action.get("nvec")}.get(action["kind"], 2))
+        if array.dtype.kind == "f":
+            array = np.clip(array, -(2.0**40), 2.0**40)  # larger ones have no int64
         array = array.astype(np.int64) - np.asarray(start, np.int64)
         if array.size and ((array < 0) | (array >= counts)).any():
             bad = array[(array < 0) | (array >= counts)].flat[0]

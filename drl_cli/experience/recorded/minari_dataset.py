@@ -79,7 +79,7 @@ class MinariDataset:
         reader = Reader(self._layout, f"{self._path}:{_PREFIX}{number}")
         try:
             return self._pieces(self._file[f"{_PREFIX}{number}"], number, reader)
-        except (OSError, RuntimeError, KeyError, ValueError, AttributeError) as error:
+        except (OSError, RuntimeError, KeyError, TypeError, ValueError, AttributeError, OverflowError) as error:
             reader.refuse(f"is no episode of a Minari dataset ({str(error)[:120]}).")
 
     def _pieces(self, group: Any, number: int, reader: Reader) -> list[Piece]:
@@ -174,4 +174,6 @@ def _one_hot(array: np.ndarray, count: Any, start: Any) -> np.ndarray:
     values = array.astype(np.int64) - int(start)
     if values.min() < 0 or values.max() >= count:
         raise ValueError(f"an observation is none of the {count} there are")
+    if len(values) * int(count) > MAX_BYTES:
+        raise ValueError(f"a choice of {count} is too large for an observation")
     return (values[:, None] == np.arange(int(count))).astype(np.float32)

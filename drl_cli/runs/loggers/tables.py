@@ -18,6 +18,7 @@ from typing import Any
 
 from drl_cli.checkpoints import replace_file
 from drl_cli.config.result_names import NUMBER_FIELDS, flatten
+from drl_cli.runs.run_folder import open_record, whole_lines
 
 PENDING = 10_000  # rows kept while the disk is full; about 20 MB
 
@@ -126,10 +127,7 @@ for _field in NUMBER_FIELDS:
 
 def read_rows(run_folder: Path | str) -> list[dict[str, Any]]:
     """Return the rows of ``result.json`` (dicts); torn or malformed lines are left out, no file is no rows."""
-    path = Path(run_folder) / "result.json"
-    if not path.exists():
-        return []
-    rows = (_row(line) for line in path.read_bytes().split(b"\n")[:-1])  # what follows the last newline is torn
+    rows = map(_row, whole_lines(Path(run_folder) / "result.json"))
     return [row for row in rows if row is not None]
 
 
@@ -161,7 +159,8 @@ def _at(row: Any, place: tuple[str, ...]) -> Any:
 
 def _holds_numbers(holder: Any, names: Iterable[str]) -> bool:
     return isinstance(holder, dict) and all(
-        value is None or type(value) in (int, float) for value in map(holder.get, names)
+        value is None or type(value) is float or (type(value) is int and abs(value) < 2**63)
+        for value in map(holder.get, names)
     )
 
 
@@ -181,7 +180,8 @@ def join(run_folder: Path | str, iteration: int) -> dict[str, Any] | None:
 def _cut_csv(path: Path, iteration: int) -> bytes:
     if not path.exists():
         return b""
-    text = path.read_bytes().decode("utf-8", "replace")
+    with open_record(path) as file:
+        text = file.read().decode("utf-8", "replace")
     lines = list(csv.reader(io.StringIO(text[: text.rfind("\n") + 1], newline="")))
     if not lines or "training_iteration" not in lines[0]:
         return b""
