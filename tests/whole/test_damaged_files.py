@@ -81,9 +81,10 @@ def resumed(damaged_files, tmp_path):
             lambda state: state["loop"]["meters"].update(recent=[["nan", 1]]),
             "holds no state that this run can go on from",
         ),
+        (lambda state: state.update(version=0), "its weights have the version 0"),
         (lambda state: state.pop("version"), "holds no state that this run can go on from"),
     ],
-    ids=["text for a number", "list for a mapping", "mapping in a list", "not finite", "nothing"],
+    ids=["text for a number", "list for a mapping", "mapping in a list", "not finite", "no version", "nothing"],
 )
 def test_resume_from_a_state_of_other_types_was_a_traceback(resumed, capsys, replace, said):
     checkpoint = resumed("state.json", replace)
