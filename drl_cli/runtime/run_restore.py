@@ -110,7 +110,7 @@ class Restore:
                 f"{self._ckpt.path}: state.json: its weights have the version {self.state['version']}."
             )
         for path, stored, own in _pairs(self.state, fresh):
-            kinds = (int, float) if isinstance(own, (int, float)) and not isinstance(own, bool) else type(own)
+            kinds = (int, float) if isinstance(own, float) else type(own)
             is_other = not isinstance(stored, kinds) or (isinstance(stored, bool) and kinds is not bool)
             if own is not None and (is_other or (isinstance(stored, int) and abs(stored) >= 2**63)):
                 text = f"state.json: {path} is {str(stored)[:40]!r}, and no {type(own).__name__}"

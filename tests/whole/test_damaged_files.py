@@ -72,6 +72,7 @@ def resumed(damaged_files, tmp_path):
             lambda state: state["counters"].update(timesteps_total="many"),
             "counters.timesteps_total is 'many', and no int",
         ),
+        (lambda state: state["loop"].update(updates=420.0), "loop.updates is '420.0', and no int"),
         (lambda state: state["loop"].update(meters=[]), "loop.meters is '[]', and no dict"),
         (
             lambda state: state["loop"]["meters"].update(recent=[[1.0, {}]]),
@@ -84,7 +85,7 @@ def resumed(damaged_files, tmp_path):
         (lambda state: state.update(version=0), "its weights have the version 0"),
         (lambda state: state.pop("version"), "holds no state that this run can go on from"),
     ],
-    ids=["text for a number", "list for a mapping", "mapping in a list", "not finite", "no version", "nothing"],
+    ids=["text for a number", "fraction for a count", "list for a mapping", "mapping in a list", "not finite", "no version", "nothing"],
 )
 def test_resume_from_a_state_of_other_types_was_a_traceback(resumed, capsys, replace, said):
     checkpoint = resumed("state.json", replace)
