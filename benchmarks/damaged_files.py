@@ -504,7 +504,16 @@ def run_case(name: str, seed: int, folder: Path) -> tuple[str | None, str]:
         return f"took more than {LIMIT_S:g} s", said
     if "a bug in drl" in said or "Traceback" in said or code not in CODES:
         return f"ended with {code}", said
-    names = (str(folder), "toy/cartpole-v0", "mine.", "written_before", "(-s)", "left out", "none of these runs", "for a .tar.gz")
+    names = (
+        str(folder),
+        "toy/cartpole-v0",
+        "mine.",
+        "written_before",
+        "(-s)",
+        "left out",
+        "none of these runs",
+        "for a .tar.gz",
+    )
     if code == 2 and not any(part in said.partition("\n")[2] for part in names):
         return "was refused without the name of the file", said
     return None, said
