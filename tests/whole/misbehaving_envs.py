@@ -1,4 +1,4 @@
-"""Environments that break a rule of gymnasium each, from the second episode on, so that a trial before the run finds nothing."""
+"""Environments that break a rule of gymnasium each, late in a run, which a trial before the run does not see."""
 
 import sys
 

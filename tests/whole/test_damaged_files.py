@@ -79,6 +79,10 @@ def resumed(damaged_files, tmp_path):
             "holds no state that this run can go on from",
         ),
         (
+            lambda state: state["loop"]["meters"].update(recent=[[1.0, 10**400]]),
+            "holds no state that this run can go on from",
+        ),
+        (
             lambda state: state["loop"]["meters"].update(recent=[["nan", 1]]),
             "holds no state that this run can go on from",
         ),
