@@ -194,7 +194,7 @@ def test_long_text_among_numbers_of_recorded_steps_filled_the_memory(damaged_fil
     path = damaged_files.steps(tmp_path)
     first = json.loads(path.read_text().splitlines()[0])
     path.write_text(json.dumps({**first, "new_obs": [0.0] * 3000 + ["x" * 70_000]}) + "\n")
-    assert "new_obs: text among numbers" in refusal(capsys, *damaged_files.ESTIMATE[:2], "--data", path, "-q")
+    assert "new_obs: is not a list of numbers" in refusal(capsys, *damaged_files.ESTIMATE[:2], "--data", path, "-q")
 
 
 def test_config_of_evaluations_that_holds_others_was_a_traceback(resumed, capsys):

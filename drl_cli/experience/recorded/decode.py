@@ -183,7 +183,7 @@ def _array(value: Any, most: int) -> np.ndarray:
             most -= rows[-1].nbytes
         return np.stack(rows)
     if _holds_text(value):  # NumPy would make every number as long as the longest text
-        raise ValueError("text among numbers")
+        raise ValueError("is not a list of numbers")
     return np.asarray(value)
 
 
