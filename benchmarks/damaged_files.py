@@ -383,7 +383,7 @@ def dataset(folder: Path) -> Path:
     (data / "metadata.json").write_text(json.dumps({"data_format": "hdf5", "observation_space": json.dumps(space)}))
     with h5py.File(data / "main_data.hdf5", "w") as file:
         for number in range(2):
-            group = file.create_group(f"episode_{number}")
+            group: Any = file.create_group(f"episode_{number}")
             group["actions"], group["rewards"] = np.arange(5) % 2, np.ones(5)
             group["terminations"], group["truncations"] = np.arange(5) == 4, np.zeros(5, bool)
             group.create_group("observations")["a"] = np.zeros((6, 3), np.float32)
