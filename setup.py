@@ -16,7 +16,7 @@ class DescribedInfo(egg_info):
     def run(self) -> None:
         super().run()
         about, version = self.distribution.metadata, self.distribution.get_version()
-        required = sorted(map(str, self.distribution.install_requires))
+        required = sorted(map(str, vars(self.distribution)["install_requires"]))
         parts = []
         for requirement in required:
             name = re.split(r"[\s\[<>=!~;]", requirement, maxsplit=1)[0].lower()

@@ -76,11 +76,11 @@ def closure(name: str = "drl-cli") -> dict[str, importlib.metadata.Distribution]
 
 def licence(one: importlib.metadata.Distribution) -> str:
     """Return the licence of a distribution as its metadata says it, an empty string where that is silent."""
-    said = one.metadata.get("License-Expression") or ""
+    said = next(iter(one.metadata.get_all("License-Expression") or ()), "")
     classes = [
         text.split(" :: ")[-1] for text in one.metadata.get_all("Classifier") or () if text.startswith("License")
     ]
-    short = (one.metadata.get("License") or "").strip().splitlines()
+    short = next(iter(one.metadata.get_all("License") or ()), "").strip().splitlines()
     return said or ", ".join(classes) or (short[0][:60] if short else ANSWERED.get(one.metadata["Name"], ""))
 
 
@@ -99,7 +99,7 @@ def main() -> int:
         return 0
     sha256, bill = repeated()
     print(f"two builds are equal: SHA-256 {sha256}")
-    print(f"bill of materials: {len(list(bill['components']))} requirements")
+    print(f"bill of materials: {len(bill['components'])} requirements")
     audit = shutil.which("pip-audit", path=f"{Path(sys.executable).parent}{os.pathsep}{os.environ.get('PATH', '')}")
     if audit is None:
         print("pip-audit is not installed, so nothing was asked for known vulnerabilities: pip install pip-audit")

@@ -71,6 +71,12 @@ def test_addresses_are_well_formed(page):
     ] == []
 
 
+@every_page
+def test_tests_that_are_named_exist(page):
+    named = re.findall(r"(tests/[\w/]+\.py)::(\w+)", text_of(page))
+    assert [name for file, name in named if f"def {name}(" not in text_of(ROOT / file)] == []
+
+
 def test_readme_points_at_nothing_that_only_sphinx_knows():
     assert ROLE.findall(text_of(ROOT / "README.rst")) == []
 

@@ -174,7 +174,9 @@ def _evaluation(facts: Mapping[str, Any]) -> Mapping[str, Any]:
     """Return the ``evaluation_config`` of the run: what it was scored in is what plays, as in RLlib's rollout command."""
     config = facts.get("config")
     found = config.get("evaluation_config") if isinstance(config, dict) else None
-    return found if isinstance(found, dict) else {}
+    held = found.items() if isinstance(found, dict) else ()
+    forms = {"env_config": dict, "horizon": int}  # a config is not checked as long as it only plays
+    return {name: value for name, value in held if type(value) is forms.get(name)}
 
 
 def _max_steps(facts: Mapping[str, Any]) -> int | None:

@@ -195,7 +195,7 @@ class Meters:
     def load(self, facts: Mapping[str, Any]) -> None:
         """Continue from ``state``."""
         self._recent.clear()
-        self._recent.extend((finite(reward), int(length)) for reward, length in facts["recent"])
+        self._recent.extend((finite(reward), int(finite(length))) for reward, length in facts["recent"])
         self.episodes, self.bad_transitions = facts["episodes"], facts["bad_transitions"]
         self._stats = dict(facts["stats"])
         self._custom.load(facts.get("told", ()))

@@ -105,8 +105,12 @@ class Restore:
 
     def check_form(self, fresh: Mapping[str, Any]) -> None:
         """Raise CheckpointError unless what is stored has the types of ``fresh``, the state of the run before it goes on."""
+        if self.state["version"] < 1:  # workers would wait for the first version without end
+            raise CheckpointError(
+                f"{self._ckpt.path}: state.json: its weights have the version {self.state['version']}."
+            )
         for path, stored, own in _pairs(self.state, fresh):
-            kinds = (int, float) if isinstance(own, (int, float)) and not isinstance(own, bool) else type(own)
+            kinds = (int, float) if isinstance(own, float) else type(own)
             is_other = not isinstance(stored, kinds) or (isinstance(stored, bool) and kinds is not bool)
             if own is not None and (is_other or (isinstance(stored, int) and abs(stored) >= 2**63)):
                 text = f"state.json: {path} is {str(stored)[:40]!r}, and no {type(own).__name__}"

@@ -139,6 +139,18 @@ def test_every_listening_socket_is_on_loopback(first):
     assert [c.laddr for c in listening if not is_loopback(c.laddr.ip)] == []
 
 
+def test_token_of_ray_is_in_no_command_line_and_no_log(first):
+    token = os.environ["RAY_AUTH_TOKEN"]
+    assert len(token) == 64
+    family = [psutil.Process(), *psutil.Process().children(recursive=True)]
+    assert [process.name() for process in family if any(token in word for word in process.cmdline())] == []
+    folders = [path.parent for path in Path(f"/tmp/drl-{os.getuid()}").glob("*/owner")]
+    (mine,) = [path for path in folders if (path / "owner").read_text() == str(os.getpid())]
+    assert mine.parent.stat().st_mode & 0o777 == 0o700
+    held = [path for path in mine.rglob("*") if path.is_file() and path.stat().st_size < 2**24]
+    assert len(held) > 10 and [path for path in held if token.encode() in path.read_bytes()] == []
+
+
 def test_weights_move_through_ray_s_tensorflow_variables(first):
     learner = first.parts.learner.part
     made = type(learner._trained._published._variables)

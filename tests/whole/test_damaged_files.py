@@ -72,18 +72,33 @@ def resumed(damaged_files, tmp_path):
             lambda state: state["counters"].update(timesteps_total="many"),
             "counters.timesteps_total is 'many', and no int",
         ),
+        (lambda state: state["loop"].update(updates=420.0), "loop.updates is '420.0', and no int"),
         (lambda state: state["loop"].update(meters=[]), "loop.meters is '[]', and no dict"),
         (
             lambda state: state["loop"]["meters"].update(recent=[[1.0, {}]]),
             "holds no state that this run can go on from",
         ),
         (
+            lambda state: state["loop"]["meters"].update(recent=[[1.0, 10**400]]),
+            "holds no state that this run can go on from",
+        ),
+        (
             lambda state: state["loop"]["meters"].update(recent=[["nan", 1]]),
             "holds no state that this run can go on from",
         ),
+        (lambda state: state.update(version=0), "its weights have the version 0"),
         (lambda state: state.pop("version"), "holds no state that this run can go on from"),
     ],
-    ids=["text for a number", "list for a mapping", "mapping in a list", "not finite", "nothing"],
+    ids=[
+        "text for a number",
+        "fraction for a count",
+        "list for a mapping",
+        "mapping in a list",
+        "beyond all floats",
+        "not finite",
+        "no version",
+        "nothing",
+    ],
 )
 def test_resume_from_a_state_of_other_types_was_a_traceback(resumed, capsys, replace, said):
     checkpoint = resumed("state.json", replace)
@@ -172,4 +187,17 @@ def test_number_of_a_result_beyond_all_floats_was_a_traceback(tmp_path, capsys):
 def test_record_of_imports_that_are_none_was_a_traceback(tmp_path, capsys, imports):
     path = write_run(tmp_path, 1, [row(1)], imports=imports)
     assert cli.main(["watch", str(path)]) in (0, 2)
+    assert "a bug in drl" not in capsys.readouterr().err
+
+
+def test_long_text_among_numbers_of_recorded_steps_filled_the_memory(damaged_files, tmp_path, capsys):
+    path = damaged_files.steps(tmp_path)
+    first = json.loads(path.read_text().splitlines()[0])
+    path.write_text(json.dumps({**first, "new_obs": [0.0] * 3000 + ["x" * 70_000]}) + "\n")
+    assert "new_obs: is not a list of numbers" in refusal(capsys, *damaged_files.ESTIMATE[:2], "--data", path, "-q")
+
+
+def test_config_of_evaluations_that_holds_others_was_a_traceback(resumed, capsys):
+    checkpoint = resumed("manifest.json", lambda m: m["facts"]["config"].update(evaluation_config={"env_config": "x"}))
+    assert cli.main(["evaluate", str(checkpoint), "--episodes", "1", "-q"]) == 0
     assert "a bug in drl" not in capsys.readouterr().err

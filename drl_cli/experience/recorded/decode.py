@@ -182,4 +182,11 @@ def _array(value: Any, most: int) -> np.ndarray:
             rows.append(unpacked(text, most))
             most -= rows[-1].nbytes
         return np.stack(rows)
+    if _holds_text(value):  # NumPy would make every number as long as the longest text
+        raise ValueError("is not a list of numbers")
     return np.asarray(value)
+
+
+def _holds_text(value: list[Any]) -> bool:
+    kinds = set(map(type, value))
+    return str in kinds or (list in kinds and any(_holds_text(inner) for inner in value if type(inner) is list))

@@ -45,7 +45,7 @@ class MinariDataset:
             self._file: Any = h5py.File(file.path, "r")
             self._spaces = _spaces(self._file, file.path)
             numbers = sorted(int(name[len(_PREFIX) :]) for name in self._file if str(name)[len(_PREFIX) :].isdigit())
-        except (OSError, RuntimeError, ValueError) as error:
+        except (OSError, RuntimeError, KeyError, ValueError) as error:
             raise ExperienceError(f"{file.path}: is no Minari dataset ({str(error)[:120]}).") from error
         self._order = [numbers[i] for i in rng.permutation(len(numbers))]
         self._at, self._given = mark["episode"], mark["given"]
