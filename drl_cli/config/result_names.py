@@ -96,6 +96,7 @@ NUMBER_FIELDS = (
     "info/weight_lag_mean",
     "info/weight_lag_max",
     "info/fragments_dropped",
+    "info/fragments_late",
     "info/queue_size",
     "info/queue_capacity",
     "info/num_steps_replayed",

@@ -53,6 +53,14 @@ class State(enum.Enum):
     GIVEN_UP = "no incarnation will come"
 
 
+class _Asked(NamedTuple):
+    """A call of a worker that is outstanding."""
+
+    token: Call
+    columns: Call
+    version: int  # that the weights must have at least
+
+
 class _Member:
     """One worker index over its incarnations."""
 
@@ -61,7 +69,7 @@ class _Member:
         self.incarnation = 0
         self.state = State.VACANT
         self.handle: Handle | None = None  # while RUNNING or LEFT_OUT
-        self.calls: list[tuple[Call, Call]] = []  # (token, columns), oldest first
+        self.calls: list[_Asked] = []  # oldest first
         self.deaths = 0  # in a row, without a fragment between them
         self.due = 0.0  # while VACANT: when to make the next incarnation
         self.ready: Call | None = None  # done when the actor runs; None once that is known
@@ -112,7 +120,8 @@ class WorkerPool:
         self._standing: Callable[[int], Standing] = lambda index: Standing()
         self._memory = memory
         self.restarts = 0
-        self.fragments_lost = 0
+        # Of fragments: each that was requested is taken, lost with its worker, or under way.
+        self.requested = self.taken = self.fragments_lost = 0
         self.lost_workers: list[int] = []  # indices whose streams were cut since the loop last looked
         self._noted = 0.0
         self._first_cause = ""  # of all deaths
@@ -135,6 +144,19 @@ class WorkerPool:
     def outstanding(self) -> int:
         """Fragments under way."""
         return sum(len(member.calls) for member in self._members)
+
+    @property
+    def size(self) -> int:
+        """Workers of the run, whether they are there or not."""
+        return len(self._members)
+
+    def under_way(self, version: int) -> int:
+        """Return the fragments under way that were requested with weights of ``version`` or newer."""
+        return sum(call.version >= version for member in self._members for call in member.calls)
+
+    def late(self, version: int) -> frozenset[int]:
+        """Return the indices of the workers that still owe a fragment of weights older than ``version``."""
+        return frozenset(m.index for m in self._members if m.calls and m.calls[0].version < version)
 
     @property
     def healthy(self) -> int:
@@ -202,21 +224,23 @@ class WorkerPool:
         if not member.calls:
             member.answered = self._clock()
         token, columns = member.handle.call("collect", *args, returns=2)
-        member.calls.append((token, columns))
+        self.requested += 1
+        member.calls.append(_Asked(token, columns, args[0]))
 
     def references(self) -> list[Call]:
         """References to wait for: the oldest token of every worker."""
-        return [member.calls[0][0] for member in self._members if member.calls]
+        return [member.calls[0].token for member in self._members if member.calls]
 
     def take(self, reference: Call) -> tuple[Token, Call] | None:
         """Return (token, columns reference) of a reference that is done, or None when its worker was lost."""
-        member = next(m for m in self._members if m.calls and m.calls[0][0] is reference)
+        member = next(m for m in self._members if m.calls and m.calls[0].token is reference)
         try:
             token = reference.result()
         except PartLost as lost:
             self._lose(member, str(lost))
             return None
-        _, columns = member.calls.pop(0)
+        columns = member.calls.pop(0).columns
+        self.taken += 1
         now = self._clock()
         member.slowest = max(member.slowest, now - member.answered)
         member.answered, member.deaths, member.ready, member.was_placed = now, 0, None, True

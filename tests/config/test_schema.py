@@ -551,6 +551,7 @@ _MADDPG = {
     "gumbel_temperature": 1.0,
 }
 _LEARNERS = {"num_learners": 1, "num_cpus_per_learner": 1.0}
+_CUTOFF = {"straggler_cutoff": 1.0}
 _MAPPO = {"share_weights": True, "value_normalization": True, "death_masking": True, "shared_reward": False}
 _NO_STREAMS = {"hiddens", "noisy", "sigma0"}
 _NO_SMOOTHING = {"huber_threshold", "l2_reg", "policy_delay", "smooth_target_policy", "use_huber"}
@@ -621,12 +622,15 @@ DIFFERENCES = {
     "QMIX": (_TEAM_VALUES, {*_SOFT, *_NO_STREAMS, "twin_q", "policy_delay"}),
     "VDN": ({**_TEAM_VALUES, "mixer": "vdn"}, {*_SOFT, *_NO_STREAMS, "twin_q", "policy_delay"}),
     "MADDPG": ({**_DDPG, **_MADDPG}, {*_SOFT, *_NO_SMOOTHING}),
-    "MAPPO": ({**_ON_POLICY, **_LEARNERS, **_PPO, **_SDE, **_MAPPO}, {*_SOFT - {*_SDE}, *_REPLAY - {"policy_average"}}),
-    "PG": ({**_ON_POLICY, **_LEARNERS, **_PG}, {*_SOFT, *_REPLAY - {"policy_average"}}),
-    "A2C": ({**_ON_POLICY, **_LEARNERS, **_A2C, **_SDE}, {*_SOFT - {*_SDE}, *_REPLAY - {"policy_average"}}),
+    "MAPPO": (
+        {**_ON_POLICY, **_CUTOFF, **_LEARNERS, **_PPO, **_SDE, **_MAPPO},
+        {*_SOFT - {*_SDE}, *_REPLAY - {"policy_average"}},
+    ),
+    "PG": ({**_ON_POLICY, **_CUTOFF, **_LEARNERS, **_PG}, {*_SOFT, *_REPLAY - {"policy_average"}}),
+    "A2C": ({**_ON_POLICY, **_CUTOFF, **_LEARNERS, **_A2C, **_SDE}, {*_SOFT - {*_SDE}, *_REPLAY - {"policy_average"}}),
     "A3C": ({**_ON_POLICY, **_A3C}, {*_SOFT, *_REPLAY}),
-    "PPO": ({**_ON_POLICY, **_LEARNERS, **_PPO, **_SDE}, {*_SOFT - {*_SDE}, *_REPLAY - {"policy_average"}}),
-    "TRPO": ({**_ON_POLICY, **_TRPO, **_SDE}, {*_SOFT - {*_SDE}, *_REPLAY - {"policy_average"}}),
+    "PPO": ({**_ON_POLICY, **_CUTOFF, **_LEARNERS, **_PPO, **_SDE}, {*_SOFT - {*_SDE}, *_REPLAY - {"policy_average"}}),
+    "TRPO": ({**_ON_POLICY, **_CUTOFF, **_TRPO, **_SDE}, {*_SOFT - {*_SDE}, *_REPLAY - {"policy_average"}}),
     "IMPALA": ({**_ON_POLICY, **_LEARNERS, **_IMPALA}, {*_SOFT, *_REPLAY - {"policy_average"}}),
     "APPO": ({**_ON_POLICY, **_LEARNERS, **_IMPALA, **_APPO}, {*_SOFT, *_REPLAY - {"policy_average"}}),
     "MARWIL": ({**_IMITATION, **_MARWIL}, {*_SOFT, *_WINDOWS}),
