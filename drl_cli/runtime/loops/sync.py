@@ -24,7 +24,7 @@ from drl_cli.actors.part_records import BatchUpdateResult
 from drl_cli.config.sections.on_policy import TrajectoryKeys, fragments_of_batch, late_fragments
 from drl_cli.contracts import Call, Cluster, Handle
 from drl_cli.experience.columns import Token
-from drl_cli.runtime.loops.trajectories import TrajectoryLoop, Wanted, seen_of
+from drl_cli.runtime.loops.trajectories import PlannedBatch, TrajectoryLoop, Wanted, seen_of
 from drl_cli.runtime.pool import WorkerPool
 from drl_cli.runtime.replay_shards import Shards
 
@@ -90,7 +90,7 @@ class SyncPlan:
         self._dropped += 1
         return False
 
-    def batch(self, pool: WorkerPool, newest: int) -> tuple[list[Any], list[Call]] | None:
+    def batch(self, pool: WorkerPool, newest: int) -> PlannedBatch | None:
         """The batch when enough of it has come; without a cutoff when nothing that was requested is under way."""
         if not self._batch or self._missing() > self._spare or (not self._spare and pool.under_way(self._floor)):
             return None
@@ -101,7 +101,7 @@ class SyncPlan:
         # In the order of the workers, not of arrival: the same fragments make the same batch.
         batch = sorted(self._batch, key=lambda entry: entry[0].meta[:3])
         self._batch = []
-        return seen_of([token for token, _ in batch]), [columns for _, columns in batch]
+        return PlannedBatch(seen_of([token for token, _ in batch]), [columns for _, columns in batch], len(batch))
 
     def _drop_beyond(self, room: int) -> None:
         while len(self._late) > room:

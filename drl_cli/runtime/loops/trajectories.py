@@ -28,6 +28,14 @@ class Wanted(NamedTuple):
     among: Collection[int] | None = None  # indices of the workers that may be asked; None: all
 
 
+class PlannedBatch(NamedTuple):
+    """What is learnt from in one call."""
+
+    seen: list[Any]  # what the filters of the workers saw for each fragment
+    columns: list[Call]
+    fresh: int  # fragments that are learnt from for the first time
+
+
 class TrajectoryPlan(Protocol):
     """Decides what to request from the workers, and when a batch is complete."""
 
@@ -55,8 +63,8 @@ class TrajectoryPlan(Protocol):
         """Take a fragment; returns whether its steps count as sampled."""
         ...
 
-    def batch(self, pool: WorkerPool, newest: int) -> tuple[list[Any], list[Call]] | None:
-        """Return what to learn from now, (what filters have seen, columns), or None; ``newest``: version of the weights."""
+    def batch(self, pool: WorkerPool, newest: int) -> PlannedBatch | None:
+        """Return what to learn from now, or None; ``newest``: version of the weights."""
         ...
 
     def learnt(self, result: BatchUpdateResult) -> int:
@@ -91,6 +99,7 @@ class TrajectoryLoop:
         self._cluster, self._pool, self._learner, self._config = cluster, pool, learner, config
         self._plan, self._clock = plan, clock
         self._running = None  # reference of the learner's call
+        self._fresh = 0  # fragments that it learns from for the first time
         self._ready, self._started = None, False
         self.ledger = Ledger(config)
         self._fed = clock()  # when the learner last had something to do
@@ -177,14 +186,15 @@ class TrajectoryLoop:
             return
         batch = self._plan.batch(self._pool, self.ledger.version)
         if batch is not None:
-            seen, columns = batch
-            self._running = self._learner.call("learn", self.sampled, seen, *columns)
+            self._fresh = batch.fresh
+            self._running = self._learner.call("learn", self.sampled, batch.seen, *batch.columns)
 
     def _deal(self, done: Iterable[Call]) -> None:
         for reference in done:
             if reference is self._running:
                 self._running, self._fed, result = None, self._clock(), reference.result()
                 self.ledger.learnt(result, self._plan.learnt(result))
+                self.ledger.fragments += self._fresh
             elif reference is self._ready:
                 self._ready, self._fed = None, self._clock()
                 self.ledger.loaded(reference.result())
