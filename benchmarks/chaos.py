@@ -79,7 +79,7 @@ class Killer(threading.Thread):
                 due_node += self._options.node_every
                 self._nodes.kill(self._rng.randrange(len(self._nodes.nodes)))
                 self.nodes += 1
-                self._nodes.nodes.append(self._nodes.add(CPUS))
+                self._nodes.add(CPUS)
 
     def stop(self) -> None:
         """Kill no more."""

@@ -5,7 +5,10 @@ Used by ``scaling.py`` and ``chaos.py``. Workers import this module for its envi
 
 from __future__ import annotations
 
+import contextlib
 import os
+import subprocess
+import sys
 import time
 from collections.abc import Mapping
 from pathlib import Path
@@ -13,6 +16,7 @@ from typing import Any
 
 import gymnasium
 import numpy as np
+import psutil
 
 STORE_BYTES = 200 * 2**20
 ADDRESS = "127.0.0.1"
@@ -64,7 +68,7 @@ for name, kind in ((SLEEPING, Sleeping), ("SleepingBox-v0", SleepingBox)):
 
 
 class Nodes:
-    """A head with the CPUs of the driver, and more nodes that can be killed; joined by this process."""
+    """A head without CPUs, and nodes of ``ray start`` in process groups of their own; this process joins."""
 
     def __init__(self, cpus: list[int]) -> None:
         """``cpus``: of each node beside the head."""
@@ -75,22 +79,39 @@ class Nodes:
         import ray
         from ray.cluster_utils import Cluster
 
-        self._ray = ray
-        self._options = {"object_store_memory": STORE_BYTES, "node_ip_address": ADDRESS}
-        head = self._options | {"num_cpus": 0, "include_dashboard": False}
+        self._ray, self.nodes = ray, []
+        head = {
+            "num_cpus": 0,
+            "include_dashboard": False,
+            "object_store_memory": STORE_BYTES,
+            "node_ip_address": ADDRESS,
+        }
         self._cluster = Cluster(initialize_head=True, head_node_args=head)
-        self.nodes = [self.add(count) for count in cpus]
+        for count in cpus:
+            self.add(count)
         ray.init(address=self._cluster.address, configure_logging=False, log_to_driver=False)
+        while ray.cluster_resources().get("CPU", 0) < sum(cpus):
+            time.sleep(0.5)
 
-    def add(self, cpus: int) -> Any:
-        """Start a node and return it."""
-        return self._cluster.add_node(num_cpus=cpus, **self._options)
+    def add(self, cpus: int) -> None:
+        """Start a node; it joins later."""
+        options = f"start --block --address {self._cluster.address} --node-ip-address {ADDRESS} --num-cpus {cpus}"
+        command = [str(Path(sys.executable).with_name("ray")), *options.split(), f"--object-store-memory={STORE_BYTES}"]
+        quiet = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
+        self.nodes.append(subprocess.Popen(command, start_new_session=True, **quiet))
 
     def kill(self, index: int) -> None:
         """Kill the daemons of a node, and with them all that runs on it."""
-        self._cluster.remove_node(self.nodes.pop(index), allow_graceful=False)
+        node = self.nodes.pop(index)
+        family = psutil.Process(node.pid)
+        for one in [*family.children(recursive=True), family]:
+            with contextlib.suppress(psutil.NoSuchProcess):
+                one.kill()
+        node.wait()
 
     def close(self) -> None:
         """End everything."""
         self._ray.shutdown()
+        while self.nodes:
+            self.kill(0)
         self._cluster.shutdown()

@@ -31,7 +31,6 @@ from drl_cli.envs import make  # noqa: E402
 from drl_cli.extras import load  # noqa: E402
 from drl_cli.runtime.driver import Driver  # noqa: E402
 
-STEP_S = 0.01
 NET = {"fcnet_hiddens": [32, 32]}
 SETTINGS: dict[str, tuple[str, dict[str, Any]]] = {
     "ppo": ("PPO", {"model": NET, "num_sgd_iter": 4, "sgd_minibatch_size": 512}),
@@ -48,6 +47,7 @@ def main() -> None:
     parser.add_argument("--workers", type=int, nargs="+", default=[8, 32])
     parser.add_argument("--nodes", type=int, default=4)
     parser.add_argument("--seconds", type=float, default=60.0)
+    parser.add_argument("--sleep", type=float, default=0.01, help="seconds of a step")
     parser.add_argument("--fragment", type=int, default=100, help="steps of a fragment; a batch has one of each worker")
     parser.add_argument("--slow", action="store_true", help="make one worker 20 times slower")
     parser.add_argument("--keys", type=json.loads, default={}, help="config in JSON, laid over that of the setting")
@@ -62,7 +62,7 @@ def main() -> None:
         for name in options.only:
             for workers in options.workers:
                 steps, driver, late = _measured(name, workers, options)
-                ideal = workers / STEP_S
+                ideal = workers / options.sleep
                 print(
                     f"{name:>8}  {workers:>7}  {steps:>8,.0f}  {ideal:>7,.0f}  {steps / ideal:>5.3f}  {driver:>4,.0f} us  "
                     f"{late:>5}  {os.getloadavg()[0]:>5.1f}",
@@ -83,7 +83,7 @@ def _measured(name: str, workers: int, options: argparse.Namespace) -> tuple[flo
     env_id = "SleepingBox-v0" if name == "sac" else "Sleeping-v0"
     spaces = make.check(env_id, {"seconds": 0.0}, row)
     with tempfile.TemporaryDirectory() as folder:
-        env_config: dict[str, Any] = {"seconds": STEP_S}
+        env_config: dict[str, Any] = {"seconds": options.sleep}
         if options.slow:
             env_config["slow_file"] = str(Path(folder) / "slow")
         env = {"id": env_id, "asked": env_id, "env_config": env_config, "spaces": spaces, "imports": ("cluster_nodes",)}
