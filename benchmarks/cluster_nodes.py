@@ -96,7 +96,8 @@ class Nodes:
     def add(self, cpus: int) -> None:
         """Start a node; it joins later."""
         options = f"start --block --address {self._cluster.address} --node-ip-address {ADDRESS} --num-cpus {cpus}"
-        command = [str(Path(sys.executable).with_name("ray")), *options.split(), f"--object-store-memory={STORE_BYTES}"]
+        options += f" --object-store-memory {STORE_BYTES}"
+        command = [sys.executable, "-m", "ray.scripts.scripts", *options.split()]
         quiet = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
         self.nodes.append(subprocess.Popen(command, start_new_session=True, **quiet))
 
