@@ -19,7 +19,7 @@ from drl_cli.actors.learner_replica import ReplicaGroup, parallel_of
 from drl_cli.actors.part_records import BatchUpdateResult, LearnerIdentity
 from drl_cli.actors.session_state import COMPILING, Trained
 from drl_cli.algorithms.impala import StreamKeys
-from drl_cli.config.sections.on_policy import TrajectoryKeys, sequence_length
+from drl_cli.config.sections.on_policy import TrajectoryKeys, late_fragments, sequence_length
 from drl_cli.contracts import Handle
 from drl_cli.envs.plugin_calls import called
 from drl_cli.errors import PluginFailed
@@ -58,6 +58,7 @@ class BatchLearner:
         if "replicas" in identity:
             self._replicas = ReplicaGroup(identity["replicas"], identity.get("is_patient", False))
         self._learnt, self._broadcast = 0, config.broadcast_interval if isinstance(config, StreamKeys) else 1
+        self._rows = 0  # of every batch at least, where some of its fragments may be late
         self._calls = {}  # shape of a batch -> ({column: placeholder}, fetches)
         self.publish, self.push = self._trained.publish, self._trained.push
         self.state, self.load = self._trained.state, self._trained.load
@@ -76,6 +77,8 @@ class BatchLearner:
                 parallel_of(built).towers.replicas = self._replicas
             self._rates = {name: tf.placeholder(tf.float32, [], name=f"rate/{name}") for name in built.rates}
 
+        if late_fragments(self._config):
+            self._rows = streams
         whole = self._config.batch_mode == "complete_episodes"
         shape = padded_shape(streams, steps, self._sequence, self._config.train_batch_size if whole else None)
         self._trained.open(add, lambda: self._run(self._zeros(shape), shape, 0))
@@ -91,7 +94,7 @@ class BatchLearner:
         not finite; that update has not been applied.
         """
         began = time.perf_counter()
-        batch = join(fragments, self._config.gamma, self._sequence, self._stepwise, self._is_team)
+        batch = join(fragments, self._config.gamma, self._sequence, self._stepwise, self._is_team, self._rows)
         batch |= self._added(batch)
         streams, steps = (int(size) for size in batch["mask"].shape)
         shape = (streams, steps, len(batch["end_at"]))

@@ -9,11 +9,36 @@ import time
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from drl_cli.contracts import Call, Handle
+import numpy as np
+
+from drl_cli.contracts import Arrays, Call, Handle
+from drl_cli.envs.multi_agent.policy_choice import ODDS
 from drl_cli.errors import RunFailed
 
 FIRST_PAUSE_S, LONGEST_PAUSE_S = 0.001, 0.05  # between two looks for weights that have not been pushed yet
 PATIENCE_S = 600.0  # for them; after that no push is expected
+
+
+def narrowed(weights: Mapping[str, Arrays]) -> dict[str, dict[str, Any]]:
+    """Return {policy id: {name: array}} with float32 as float16; filters' statistics and what float16 cannot hold stay."""
+    most = float(np.finfo(np.float16).max)
+
+    def fits(name: str, array: np.ndarray) -> bool:
+        is_weight = array.dtype == np.float32 and not name.startswith("filter/")
+        return is_weight and bool((np.abs(array) <= most).all())
+
+    return {
+        policy: {n: a.astype(np.float16) if policy != ODDS and fits(n, a) else a for n, a in own.items()}
+        for policy, own in weights.items()
+    }
+
+
+def widened(weights: Mapping[str, Arrays]) -> dict[str, dict[str, Any]]:
+    """Return {policy id: {name: array}} with float16 as float32, in which policies compute."""
+    return {
+        policy: {name: array.astype(np.float32) if array.dtype == np.float16 else array for name, array in own.items()}
+        for policy, own in weights.items()
+    }
 
 
 class WeightWait:
@@ -59,7 +84,7 @@ class WeightPulls:
             found, self._pull = self._pull.result(), None
             if found is not None:
                 self.version, weights = found
-                take(weights)
+                take(widened(weights))
             if min_version <= self.version:
                 break
             waiting.pause(self.version)

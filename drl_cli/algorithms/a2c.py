@@ -18,7 +18,13 @@ from drl_cli.algorithms.row import ALL_ACTIONS, ALL_OBSERVATIONS, Algorithm
 from drl_cli.config.schema import MisfitError, Whole, default, key
 from drl_cli.config.sections.averaged_policy import ScoredAverageKeys
 from drl_cli.config.sections.iteration import least_seconds
-from drl_cli.config.sections.on_policy import CLIP_WHY, OnPolicyKeys, StateDependentKeys, sequence_length
+from drl_cli.config.sections.on_policy import (
+    CLIP_WHY,
+    OnPolicyKeys,
+    StateDependentKeys,
+    StragglerKeys,
+    sequence_length,
+)
 from drl_cli.config.sections.resources import LearnerKeys
 
 STANDARDIZE = "Whether the advantages of a batch are shifted and scaled to mean 0 and standard deviation 1."
@@ -28,6 +34,7 @@ class A2CConfig(
     StateDependentKeys,
     ScoredAverageKeys,
     LearnerKeys,
+    StragglerKeys,
     OnPolicyKeys,
     defaults={
         "rollout_fragment_length": default(16, rllib=20, why="gives a batch of 128 with 8 environments"),
@@ -65,6 +72,7 @@ class A2CConfig(
 class PGConfig(
     ScoredAverageKeys,
     LearnerKeys,
+    StragglerKeys,
     OnPolicyKeys,
     defaults={
         "num_workers": default(0),

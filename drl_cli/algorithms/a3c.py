@@ -67,6 +67,10 @@ class A3CConfig(
                 f"{self.train_batch_size} is not num_envs_per_worker {self.num_envs_per_worker} x rollout_fragment_length "
                 f"{self.rollout_fragment_length}: a gradient covers one fragment. Omit the key",
             )
+        if self.broadcast_dtype != "float32":
+            raise MisfitError(
+                "broadcast_dtype", f"{self.broadcast_dtype} rounds weights that workers differentiate; leave it out"
+            )
         if self.num_gpus > 1:
             raise MisfitError(
                 "num_gpus",

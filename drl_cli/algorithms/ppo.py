@@ -14,7 +14,7 @@ from drl_cli.algorithms.actor_critic_nets import NETS
 from drl_cli.algorithms.row import ALL_ACTIONS, ALL_OBSERVATIONS, Algorithm
 from drl_cli.config.schema import MisfitError, Whole, default, key
 from drl_cli.config.sections.averaged_policy import AveragedPolicyKeys
-from drl_cli.config.sections.on_policy import OnPolicyKeys, StateDependentKeys, check_minibatch
+from drl_cli.config.sections.on_policy import OnPolicyKeys, StateDependentKeys, StragglerKeys, check_minibatch
 from drl_cli.config.sections.resources import LearnerKeys
 from drl_cli.errors import ConfigError
 
@@ -25,6 +25,7 @@ class PPOConfig(
     StateDependentKeys,
     AveragedPolicyKeys,
     LearnerKeys,
+    StragglerKeys,
     OnPolicyKeys,
     defaults={
         "train_batch_size": default(2048, rllib=4000, why=RECIPES_WHY),

@@ -13,7 +13,7 @@ from drl_cli.algorithms.actor_critic_nets import NETS
 from drl_cli.algorithms.row import ALL_ACTIONS, ALL_OBSERVATIONS, Algorithm
 from drl_cli.config.schema import RATE_ALLOWED, MisfitError, Rate, Whole, default, key
 from drl_cli.config.sections.averaged_policy import ScoredAverageKeys
-from drl_cli.config.sections.on_policy import OnPolicyKeys, StateDependentKeys, check_minibatch
+from drl_cli.config.sections.on_policy import OnPolicyKeys, StateDependentKeys, StragglerKeys, check_minibatch
 
 _ONLY_VALUE_LOSS = 1.0  # the one vf_loss_coeff that says nothing
 
@@ -21,6 +21,7 @@ _ONLY_VALUE_LOSS = 1.0  # the one vf_loss_coeff that says nothing
 class TRPOConfig(
     StateDependentKeys,
     ScoredAverageKeys,
+    StragglerKeys,
     OnPolicyKeys,
     defaults={
         # A run makes some tens of updates, each of large operations: too few to pay for the compiler.

@@ -32,15 +32,17 @@ def join(
     sequence: int = 1,
     stepwise: Sequence[str] = (),
     every_end: bool = False,
+    least_rows: int = 0,
 ) -> Batch:
     """Return the trajectory batch of ``fragments`` (dicts of fragment columns), {column: array}.
 
     ``gamma``: discount of one step. ``sequence``: L, steps of a recurrent sequence; T becomes a multiple of it, and T = L·2^k
     for complete episodes (fragments with ``length``), every one of which begins at a multiple of L. ``stepwise``: names of
     states that are kept for every step instead of every sequence. ``every_end``: ends hold the last observations of episodes
-    that terminated too, which say what each agent of a team was rewarded with.
+    that terminated too, which say what each agent of a team was rewarded with. ``least_rows``: rows of padding are added up to
+    so many where episodes may be cut, so that a batch with fewer fragments has the same shape.
     """
-    plan = _plan(fragments, sequence)
+    plan = _plan(fragments, sequence, least_rows)
     stacks = [_stacks(fragment) for fragment in fragments]
 
     def laid(name: str, every: int = 1) -> np.ndarray:
@@ -102,15 +104,15 @@ class _Plan(NamedTuple):
         return laid.reshape(rows, steps // every, *first.shape[2:])
 
 
-def _plan(fragments: Sequence[Columns], sequence: int) -> _Plan:
+def _plan(fragments: Sequence[Columns], sequence: int, least_rows: int) -> _Plan:
     shapes = [fragment["reward"].shape for fragment in fragments]
     lengths = [_lengths(fragment) for fragment in fragments]
     every, are_whole = np.concatenate(lengths), "length" in fragments[0]
     if are_whole:
         row, offset, rows, steps = _packed(every, sequence)
     else:
-        rows, steps = len(every), _whole(max(longest for longest, _ in shapes), sequence)
-        row, offset = np.arange(rows), np.zeros(rows, np.int64)
+        rows, steps = max(len(every), least_rows), _whole(max(longest for longest, _ in shapes), sequence)
+        row, offset = np.arange(len(every)), np.zeros(len(every), np.int64)
     places, begin = [], 0
     for (longest, count), own in zip(shapes, lengths, strict=True):
         here, time = slice(begin, begin + count), np.arange(longest)[:, None]

@@ -42,7 +42,7 @@ class EvaluationSchedule:
         self._goal, self._report_progress = goal, report_progress
         self.scoring = Scoring(self._make_tester, setup.config, setup.seed, goal)
         self._tester: Handle | ManyTesters | None = None
-        self._lost = 0  # testers
+        self._lost = 0  # testers in a row
 
     def _make_tester(self) -> Handle | ManyTesters:
         if self._tester is None:
@@ -83,7 +83,8 @@ class EvaluationSchedule:
     def poll(self) -> None:
         """Deal with what the tester has finished, or with its loss."""
         try:
-            self.scoring.poll()
+            if self.scoring.poll():
+                self._lost = 0
         except Overdue:
             self.scoring.abandon()
             events.report("warning", text="The stop cut an evaluation short: it does not count.")
@@ -100,6 +101,6 @@ class EvaluationSchedule:
         if self._lost == ATTEMPTS:
             events.report(
                 "warning",
-                text=f"The tester was lost {ATTEMPTS} times: this run goes on without evaluations, and a stop or a best "
-                "checkpoint that depends on them will not come.",
+                text=f"The tester was lost {ATTEMPTS} times in a row: this run goes on without evaluations, and a stop or a "
+                "best checkpoint that depends on them will not come.",
             )

@@ -14,6 +14,7 @@ from drl_cli.policies.numpy_policy import DEFAULT_POLICY
 from drl_cli.runtime import machine
 from drl_cli.runtime.assembly import RunSetup, fragment_steps
 from drl_cli.runtime.evaluator import ESTIMATES, Scoring
+from drl_cli.runtime.ledger import Ledger
 from drl_cli.runtime.loop_kinds import Loop
 from drl_cli.runtime.meters import mean
 from drl_cli.runtime.pool import WorkerPool
@@ -77,6 +78,15 @@ class IterationResult(_Result, total=False):
     policy_reward_min: dict[str, float]
     policy_reward_max: dict[str, float]
     off_policy_estimator: dict[str, Any]  # where recorded episodes judge the policy
+
+
+def _fragments(pool: WorkerPool, ledger: Ledger) -> dict[str, int]:
+    """Return what became of the fragments requested by this process; the rest is under way, waits or was dropped."""
+    return {
+        "fragments_requested": pool.requested,
+        "fragments_learnt": ledger.fragments,
+        "fragments_lost": pool.fragments_lost,
+    }
 
 
 class Results:
@@ -156,6 +166,7 @@ class Results:
                 "exploration": closed.exploration,
                 "learner": self._by_policy(closed.learner),
             }
+            | (_fragments(pool, ledger) if config.num_workers else {})
             | loop.info(),
         }
         return IterationResult(**result)

@@ -23,6 +23,7 @@ class Ledger:
         self.meters = Meters(config)
         self.version = 1  # of the newest weights that were pushed
         self.sampled = self.updates = self.trained = 0  # env steps, gradient steps, env steps learnt from
+        self.fragments = 0  # learnt from, or stored in the replay, by this process; each counts once
 
     def stored(self, token: Token | Evaluated, steps: int) -> None:
         """Count a fragment that has arrived where it is learnt from, with ``steps`` new env steps.

@@ -1,8 +1,9 @@
 """The rollout workers of a run: their outstanding calls, and a successor for each one that dies.
 
 A worker is disposable: what it had in flight is lost and counted, a new incarnation takes its place at once (after 1, 2, 4
-… 30 s when it dies again before it delivered anything), and the others go on. A worker that fails ten times in a row is
-given up; when none is left, the run fails with the first cause.
+… 30 s when it dies again before it delivered anything), and the others go on. Until its process runs, which without room on
+the cluster's nodes may be long, the others get its calls. A worker that fails ten times in a row is given up; when none is
+left, the run fails with the first cause.
 """
 
 from __future__ import annotations
@@ -43,14 +44,22 @@ class Make(Protocol):
 class State(enum.Enum):
     """Where a worker is.
 
-    ``spawned_as`` goes to RUNNING, ``die`` to VACANT or to GIVEN_UP. A placement that takes too long goes from RUNNING to
-    LEFT_OUT, a place that is found after all back.
+    ``spawned_as`` goes to RUNNING, a successor that has others beside it to STARTING, and to RUNNING when its process runs.
+    ``die`` goes to VACANT or to GIVEN_UP.
     """
 
     VACANT = "no incarnation is there; the next one is made when it is due"
+    STARTING = "an incarnation waits for a place or for its process, and gets no calls until it runs"
     RUNNING = "an incarnation is there"
-    LEFT_OUT = "an incarnation waits for a place, and gets no calls until it has one"
     GIVEN_UP = "no incarnation will come"
+
+
+class _Asked(NamedTuple):
+    """A call of a worker that is outstanding."""
+
+    token: Call
+    columns: Call
+    version: int  # that the weights must have at least
 
 
 class _Member:
@@ -60,21 +69,21 @@ class _Member:
         self.index = index
         self.incarnation = 0
         self.state = State.VACANT
-        self.handle: Handle | None = None  # while RUNNING or LEFT_OUT
-        self.calls: list[tuple[Call, Call]] = []  # (token, columns), oldest first
+        self.handle: Handle | None = None  # while STARTING or RUNNING
+        self.calls: list[_Asked] = []  # oldest first
         self.deaths = 0  # in a row, without a fragment between them
         self.due = 0.0  # while VACANT: when to make the next incarnation
         self.ready: Call | None = None  # done when the actor runs; None once that is known
         self.answered = self.spawned = 0.0
         self.slowest = 0.0
         self.cause = ""  # of the first of these deaths
-        self.was_placed = False  # an incarnation has delivered
+        self.is_missed = False  # reported as without a place
 
-    def spawned_as(self, handle: Handle, now: float) -> None:
-        """Go to RUNNING."""
-        self.state, self.handle = State.RUNNING, handle
-        self.spawned = self.answered = now
+    def spawned_as(self, handle: Handle, now: float, has_others: bool) -> None:
+        """Go to STARTING where others have its calls meanwhile, else to RUNNING."""
+        self.handle, self.spawned, self.answered = handle, now, now
         self.ready = handle.ready() if handle.is_remote else None
+        self.state = State.STARTING if has_others and self.is_waiting else State.RUNNING
 
     def die(self, due: float | None) -> None:
         """Go to VACANT until ``due``, with None to GIVEN_UP."""
@@ -111,10 +120,12 @@ class WorkerPool:
         self._members = [_Member(index) for index in range(size)]
         self._standing: Callable[[int], Standing] = lambda index: Standing()
         self._memory = memory
+        self._first: dict[int, int] = {}  # incarnation by worker that this process began with
         self.restarts = 0
-        self.fragments_lost = 0
+        # Of fragments: each that was requested is taken, lost with its worker, or under way.
+        self.requested = self.taken = self.fragments_lost = 0
         self.lost_workers: list[int] = []  # indices whose streams were cut since the loop last looked
-        self._noted = 0.0
+        self._noted = self._had_one = 0.0  # when workers without a place were reported; when a worker was last placed
         self._first_cause = ""  # of all deaths
 
     def start(self, incarnations: Mapping[str, int], standing: Callable[[int], Standing] | None = None) -> None:
@@ -124,7 +135,7 @@ class WorkerPool:
         """
         self._standing = standing or self._standing
         for member in self._members:
-            member.incarnation = incarnations.get(str(member.index), 0)
+            member.incarnation = self._first[member.index] = incarnations.get(str(member.index), 0)
             self._spawn(member)
 
     def incarnations(self) -> dict[int, int]:
@@ -135,6 +146,19 @@ class WorkerPool:
     def outstanding(self) -> int:
         """Fragments under way."""
         return sum(len(member.calls) for member in self._members)
+
+    @property
+    def size(self) -> int:
+        """Workers of the run, whether they are there or not."""
+        return len(self._members)
+
+    def under_way(self, version: int) -> int:
+        """Return the fragments under way that were requested with weights of ``version`` or newer."""
+        return sum(call.version >= version for member in self._members for call in member.calls)
+
+    def late(self, version: int) -> frozenset[int]:
+        """Return the indices of the workers that still owe a fragment of weights older than ``version``."""
+        return frozenset(m.index for m in self._members if m.calls and m.calls[0].version < version)
 
     @property
     def healthy(self) -> int:
@@ -202,24 +226,26 @@ class WorkerPool:
         if not member.calls:
             member.answered = self._clock()
         token, columns = member.handle.call("collect", *args, returns=2)
-        member.calls.append((token, columns))
+        self.requested += 1
+        member.calls.append(_Asked(token, columns, args[0]))
 
     def references(self) -> list[Call]:
         """References to wait for: the oldest token of every worker."""
-        return [member.calls[0][0] for member in self._members if member.calls]
+        return [member.calls[0].token for member in self._members if member.calls]
 
     def take(self, reference: Call) -> tuple[Token, Call] | None:
         """Return (token, columns reference) of a reference that is done, or None when its worker was lost."""
-        member = next(m for m in self._members if m.calls and m.calls[0][0] is reference)
+        member = next(m for m in self._members if m.calls and m.calls[0].token is reference)
         try:
             token = reference.result()
         except PartLost as lost:
             self._lose(member, str(lost))
             return None
-        _, columns = member.calls.pop(0)
+        columns = member.calls.pop(0).columns
+        self.taken += 1
         now = self._clock()
         member.slowest = max(member.slowest, now - member.answered)
-        member.answered, member.deaths, member.ready, member.was_placed = now, 0, None, True
+        member.answered, member.deaths, member.ready = now, 0, None
         return token, columns
 
     def watch(self) -> None:
@@ -228,9 +254,8 @@ class WorkerPool:
         for member in self._members:
             if member.is_waiting:
                 member.answered = now  # it cannot answer yet
-            elif member.state is State.LEFT_OUT:
-                member.state = State.RUNNING
-                events.report("worker_started", worker=member.index, incarnation=member.incarnation)
+            elif member.state is State.STARTING:
+                self._started(member)
             limit = max(SILENCE_S, 20 * member.slowest) if member.slowest else FIRST_S
             if member.handle is not None and member.calls and now - member.answered > limit:
                 self._cluster.kill(member.handle)
@@ -239,10 +264,16 @@ class WorkerPool:
             self._watch_placement(now)
 
     def _watch_placement(self, now: float) -> None:
-        waiting = [m for m in self._members if m.is_waiting]
+        starting = [m for m in self._members if m.state is State.STARTING]
+        if self._is_any_placed:
+            self._had_one = now
+            self._miss([m for m in starting if now - m.spawned >= PLACEMENT_NOTE_S and not m.is_missed])
+            waiting = [m for m in self._members if m.is_waiting and m.state is State.RUNNING]
+        else:
+            waiting = [m for m in self._members if m.is_waiting]
         if not waiting:
             return
-        longest = now - min(member.spawned for member in waiting)
+        longest = now - max(min(member.spawned for member in waiting), self._had_one if starting else 0.0)
         if longest < PLACEMENT_NOTE_S or now - self._noted < PLACEMENT_NOTE_S:
             return
         self._noted = now
@@ -253,36 +284,37 @@ class WorkerPool:
             figures += f", and {total:.1f} GiB of memory, {left:.1f} of them free"
         text = f"waiting for {len(waiting)} of {len(self._members)} workers to be placed; {figures}"
         if longest > PLACEMENT_S and not self._cluster.is_patient:
-            if self._go_on_without(waiting):
-                return
             raise ClusterUnavailable(
                 f"After {longest:.0f} s still {text}. Lower num_workers, num_cpus_per_worker (0 or a fraction is allowed) or "
                 "memory_per_worker, or wait for longer with --queue-trials."
             )
         events.report("warning", text=text)
 
-    def _go_on_without(self, waiting: list[_Member]) -> bool:
-        """Whether the run goes on with the workers that it has: those that wait now had a place, and lost it.
+    @property
+    def _is_any_placed(self) -> bool:
+        return any(m.state is State.RUNNING and not m.is_waiting for m in self._members)
 
-        Their calls are made to others. They join again as soon as there is room for them.
-        """
-        is_left = any(m.handle is not None and not m.is_waiting for m in self._members)
-        if not is_left or not all(member.was_placed for member in waiting):
-            return False
-        for member in waiting:
-            self.fragments_lost += len(member.calls)
-            member.calls = []
-            if member.state is not State.LEFT_OUT:
-                member.state = State.LEFT_OUT
-                self.lost_workers.append(member.index)
-                text = f"found no place for {PLACEMENT_S:.0f} s: the run goes on without it until there is one"
-                events.report("worker_lost", worker=member.index, incarnation=member.incarnation, text=text)
-        return True
+    def _miss(self, members: list[_Member]) -> None:
+        """Report once that lost workers have found no place."""
+        if not members:
+            return
+        for member in members:
+            member.is_missed = True
+        those = f"worker {members[0].index} has" if len(members) == 1 else f"{len(members)} workers have"
+        left = f"the run goes on with {self.healthy} of {self.size} workers, and with more when there is room"
+        events.report("warning", text=f"{those} found no place for {PLACEMENT_NOTE_S:.0f} s: {left}")
+
+    def _started(self, member: _Member) -> None:
+        """Let a worker take part whose process runs."""
+        member.state, member.is_missed = State.RUNNING, False
+        events.report("worker_started", worker=member.index, incarnation=member.incarnation)
 
     def _spawn(self, member: _Member) -> None:
+        has_others = self._cluster.is_remote and self._is_any_placed
         handle = self._make(member.index, member.incarnation, self._standing(member.index))
-        member.spawned_as(handle, self._clock())
-        events.report("worker_started", worker=member.index, incarnation=member.incarnation)
+        member.spawned_as(handle, self._clock(), has_others and member.incarnation > self._first.get(member.index, 0))
+        if member.state is State.RUNNING:
+            self._started(member)
 
     def _lose(self, member: _Member, text: str) -> None:
         if member.deaths == 0:

@@ -44,6 +44,7 @@ from drl_cli.runtime.cluster import (
 )
 
 OBJECT_STORE_BYTES = 256 * 2**20  # fragments are small and few are in flight
+SENT_BYTES = 100 * 2**10  # max_direct_call_object_size: larger values go through the object store
 REPEATS = 3  # of one call to a part that is started again
 OWNER = "owner"  # file in a temporary folder with the process id of its run
 KNOCK_S = 10.0  # for a cluster's address to answer at all
@@ -61,6 +62,8 @@ class Shell:
         try:
             made: Any = load(factory)
             self._part = made(*args)
+            if hasattr(self._part, "share"):
+                self._part.share = _shared
         except Exception as error:  # every call reports it; raised here it would look as if the process had died
             self._failure = shown(name, error)
 
@@ -78,6 +81,12 @@ class Shell:
     def ready(self) -> int:
         """Return the process id, once the part is made."""
         return os.getpid()
+
+
+def _shared(weights: Mapping[str, Mapping[str, Any]]) -> Any:
+    """Return a reference to ``weights``, which a node fetches once; small ones themselves, as Ray sends them with its reply."""
+    size = sum(array.nbytes for own in weights.values() for array in own.values())
+    return ray.put(weights) if size > SENT_BYTES else weights
 
 
 class RemoteReference:
@@ -104,9 +113,15 @@ class RemoteReference:
         return bool(ray.wait([self.reference], timeout=0)[0])
 
     def result(self, timeout: float | None = None) -> Any:
-        """Return the value, or raise what the call raised; PartLost when the actor's process died."""
+        """Return the value, or raise what the call raised; PartLost when the actor's process died.
+
+        References in a tuple that a part returns (``ParameterServer.share``) are replaced by their values.
+        """
         try:
-            return ray.get(self.reference, timeout=timeout)
+            value = ray.get(self.reference, timeout=timeout)
+            if type(value) is not tuple:
+                return value
+            return tuple(ray.get(one) if isinstance(one, ray.ObjectRef) else one for one in value)
         except RayTaskError as error:
             cause = error.cause
             raise cause if isinstance(cause, DrlError) else PartFailed(f"{self._name} failed: {cause!r}") from None

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 from drl_cli.actors.parameter_server import ParameterServer
+from drl_cli.actors.weight_pulls import widened
 from drl_cli.errors import Diverged
 
 
@@ -47,3 +48,36 @@ def test_load_goes_on_from_a_version():
     server.load(_weights(5.0), 17)
     assert server.pull(16) == (17, _weights(5.0))
     assert server.push(_weights(6.0)) == 18
+
+
+def test_each_version_is_shared_once_however_often_it_is_pulled():
+    server, shared = ParameterServer(), []
+    server.share = lambda weights: shared.append(weights) or len(shared)
+    server.push(_weights(1.0))
+    server.push(_weights(2.0))
+    assert [server.pull(0), server.pull(1), server.pull(0, most=1), server.pull(0, most=1)] == [
+        (2, 1),
+        (2, 1),
+        (1, 2),
+        (1, 2),
+    ]
+    server.push(_weights(3.0))
+    assert server.pull(0) == server.pull(2) == (3, 3) and server.pull(0, most=2) == (2, 1)
+    server.load(_weights(9.0), 3)
+    assert server.pull(0) == (3, 4) and shared[-1] == _weights(9.0)
+
+
+def test_float16_rounds_weights_for_acting_but_not_filters_nor_what_is_scored():
+    server = ParameterServer("float16")
+    fine, large = np.float32([1 + 2**-13]), np.float32([1e6])
+    server.push({"default_policy": {"policy/kernel": fine, "filter/mean": fine, "policy/bias": large}}, keep=True)
+    _, sent = server.pull(0)
+    assert {name: array.dtype for name, array in sent["default_policy"].items()} == {
+        "policy/kernel": np.float16,
+        "filter/mean": np.float32,
+        "policy/bias": np.float32,  # beyond what float16 can hold
+    }
+    acting = widened(sent)["default_policy"]
+    assert acting["policy/kernel"].dtype == np.float32 and acting["policy/kernel"] == 1.0
+    assert server.pull_exact(1)["default_policy"]["policy/kernel"] == fine
+    assert server.state()[0]["default_policy"]["policy/kernel"] == fine

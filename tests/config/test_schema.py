@@ -73,6 +73,7 @@ DEFAULTS = {
     "no_done_at_end": False,
     "soft_horizon": False,
     "synchronize_filters": True,
+    "broadcast_dtype": "float32",
     "remote_worker_envs": False,
     "record_env": False,
     "render_env": False,
@@ -514,7 +515,15 @@ _ES = {
     "return_proc_mode": "centered_rank",
 }
 _ARS = {"num_rollouts": 32, "rollouts_used": 16, "sgd_stepsize": 0.1, "offset": 0.0}
-_SEEN = {"no_done_at_end", "soft_horizon", "synchronize_filters", "remote_worker_envs", "record_env", "render_env"}
+_SEEN = {
+    "no_done_at_end",
+    "soft_horizon",
+    "synchronize_filters",
+    "broadcast_dtype",
+    "remote_worker_envs",
+    "record_env",
+    "render_env",
+}
 _EXPLORING = {
     *_SEEN,
     "explore",
@@ -551,6 +560,7 @@ _MADDPG = {
     "gumbel_temperature": 1.0,
 }
 _LEARNERS = {"num_learners": 1, "num_cpus_per_learner": 1.0}
+_CUTOFF = {"straggler_cutoff": 1.0}
 _MAPPO = {"share_weights": True, "value_normalization": True, "death_masking": True, "shared_reward": False}
 _NO_STREAMS = {"hiddens", "noisy", "sigma0"}
 _NO_SMOOTHING = {"huber_threshold", "l2_reg", "policy_delay", "smooth_target_policy", "use_huber"}
@@ -621,12 +631,15 @@ DIFFERENCES = {
     "QMIX": (_TEAM_VALUES, {*_SOFT, *_NO_STREAMS, "twin_q", "policy_delay"}),
     "VDN": ({**_TEAM_VALUES, "mixer": "vdn"}, {*_SOFT, *_NO_STREAMS, "twin_q", "policy_delay"}),
     "MADDPG": ({**_DDPG, **_MADDPG}, {*_SOFT, *_NO_SMOOTHING}),
-    "MAPPO": ({**_ON_POLICY, **_LEARNERS, **_PPO, **_SDE, **_MAPPO}, {*_SOFT - {*_SDE}, *_REPLAY - {"policy_average"}}),
-    "PG": ({**_ON_POLICY, **_LEARNERS, **_PG}, {*_SOFT, *_REPLAY - {"policy_average"}}),
-    "A2C": ({**_ON_POLICY, **_LEARNERS, **_A2C, **_SDE}, {*_SOFT - {*_SDE}, *_REPLAY - {"policy_average"}}),
+    "MAPPO": (
+        {**_ON_POLICY, **_CUTOFF, **_LEARNERS, **_PPO, **_SDE, **_MAPPO},
+        {*_SOFT - {*_SDE}, *_REPLAY - {"policy_average"}},
+    ),
+    "PG": ({**_ON_POLICY, **_CUTOFF, **_LEARNERS, **_PG}, {*_SOFT, *_REPLAY - {"policy_average"}}),
+    "A2C": ({**_ON_POLICY, **_CUTOFF, **_LEARNERS, **_A2C, **_SDE}, {*_SOFT - {*_SDE}, *_REPLAY - {"policy_average"}}),
     "A3C": ({**_ON_POLICY, **_A3C}, {*_SOFT, *_REPLAY}),
-    "PPO": ({**_ON_POLICY, **_LEARNERS, **_PPO, **_SDE}, {*_SOFT - {*_SDE}, *_REPLAY - {"policy_average"}}),
-    "TRPO": ({**_ON_POLICY, **_TRPO, **_SDE}, {*_SOFT - {*_SDE}, *_REPLAY - {"policy_average"}}),
+    "PPO": ({**_ON_POLICY, **_CUTOFF, **_LEARNERS, **_PPO, **_SDE}, {*_SOFT - {*_SDE}, *_REPLAY - {"policy_average"}}),
+    "TRPO": ({**_ON_POLICY, **_CUTOFF, **_TRPO, **_SDE}, {*_SOFT - {*_SDE}, *_REPLAY - {"policy_average"}}),
     "IMPALA": ({**_ON_POLICY, **_LEARNERS, **_IMPALA}, {*_SOFT, *_REPLAY - {"policy_average"}}),
     "APPO": ({**_ON_POLICY, **_LEARNERS, **_IMPALA, **_APPO}, {*_SOFT, *_REPLAY - {"policy_average"}}),
     "MARWIL": ({**_IMITATION, **_MARWIL}, {*_SOFT, *_WINDOWS}),
@@ -884,6 +897,12 @@ def test_keys_that_just_fit_are_taken(given):
         ("PPO", {"num_gpus": 1.5}, "1.5 is neither a share of one GPU nor a whole number of them"),
         ("PPO", {"learner_actor": True}, "needs num_workers 1 or more"),
         ("A2C", {"num_learners": 2}, "2 needs num_workers 1 or more"),
+        ("A3C", {"broadcast_dtype": "float16"}, "float16 rounds weights that workers differentiate"),
+        (
+            "BC",
+            {"broadcast_dtype": "float16", "input": "x.json"},
+            "float16 is for workers that act, and these read files",
+        ),
         ("PPO", {"num_learners": 2, "num_workers": 1, "num_gpus": 1.0}, "2 needs num_gpus 0"),
         ("PPO", {"use_critic": False}, "its estimates are made of values"),
         ("PG", {"use_critic": False}, "false needs batch_mode complete_episodes"),

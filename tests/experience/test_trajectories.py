@@ -165,6 +165,16 @@ def test_columns_of_a_small_batch_written_out():
         assert batch[name].dtype == np.float32
 
 
+def test_rows_of_padding_give_a_smaller_batch_the_shape_of_a_whole_one():
+    parts = [fragment({(1, 0): "truncated"}), fragment({(2, 1): "terminated"})]
+    alone, filled = join(parts[:1], GAMMA), join(parts[:1], GAMMA, least_rows=4)
+    whole = join(parts, GAMMA)
+    assert {name: column.shape for name, column in filled.items()} == {n: c.shape for n, c in whole.items()}
+    for name in ("reward", "discount", "trace", "mask"):
+        assert np.array_equal(filled[name][:2], alone[name]) and not filled[name][2:].any()
+    assert batch_advantages(filled) == batch_advantages(alone)
+
+
 def test_room_for_ends_doubles_until_all_fit():
     rooms = []
     for cuts in (0, 1, 2, 3, 4, 5):

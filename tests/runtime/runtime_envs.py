@@ -3,6 +3,22 @@
 import gymnasium
 import numpy as np
 
+from drl_cli.actors.weight_pulls import WeightPulls
+
+
+class Reader:
+    """A part that pulls weights as a worker does."""
+
+    def __init__(self, server):
+        self._pulls = WeightPulls(server, 0)
+
+    def pull(self, version):
+        """Return {name: (dtype, first value)} of the policy's weights of ``version``."""
+        found = []
+        self._pulls.adopt(version, None, found.append)
+        return {name: (str(array.dtype), float(array.flat[0])) for name, array in found[-1]["default_policy"].items()}
+
+
 RAISES = "RaisesInConstructor-v0"
 
 

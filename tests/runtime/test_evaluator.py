@@ -206,7 +206,7 @@ def test_lost_testers_do_not_stop_training_and_the_third_is_said(run, reports, m
     assert lost == [("tester", 0), ("tester", 1), ("tester", 2)]
     warnings = [f["text"] for kind, f in reports if kind == "warning"]
     assert len(warnings) == 1
-    assert warnings[0].startswith("The tester was lost 3 times: this run goes on without evaluations")
+    assert warnings[0].startswith("The tester was lost 3 times in a row: this run goes on without evaluations")
 
 
 def test_environment_that_breaks_an_evaluation_does_not_stop_training(run, reports, monkeypatch):

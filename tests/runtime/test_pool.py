@@ -242,7 +242,7 @@ def test_worker_that_is_not_placed_warns_every_ten_seconds_and_ends_the_run_afte
     )
 
 
-def test_lost_worker_without_a_place_is_left_out_while_another_works_and_joins_again(reports):
+def test_successor_gets_no_calls_before_its_process_runs_and_the_others_get_them(reports):
     pool, makes, _, clock = make_pool(size=2)
     pool.start({})
     pool.request(2)
@@ -251,21 +251,51 @@ def test_lost_worker_without_a_place_is_left_out_while_another_works_and_joins_a
     makes.placed = False  # its node is gone, and there is no other
     kill(pool, makes, 1)
     pool.request(4)
-    lost, successor = pool.fragments_lost, makes.made[2]
+    successor = makes.made[2]
+    assert pool.healthy == 1 and not successor.asked and len(makes.made[0].open) == 2
     for _ in range(300):
         clock.now += 0.5
-        makes.made[0].deliver() if not makes.made[0].open else None
         pool._members[0].answered = clock.now
         pool.watch()
-    assert pool.healthy == 1 and pool.lost_workers == [1, 1] and pool.fragments_lost == lost + len(successor.open)
-    assert len([text for text in texts(reports, "worker_lost") if "the run goes on without it" in text]) == 1
-    asked = len(successor.asked)
-    pool.request(4)
-    assert len(successor.asked) == asked and len(makes.made[0].open) == 2
+    assert texts(reports, "warning") == [
+        "worker 1 has found no place for 10 s: the run goes on with 1 of 2 workers, and with more when there is room"
+    ]
     successor.placed.finish(1)
     pool.watch()
     pool.request(4)
-    assert pool.healthy == 2 and len(successor.asked) > asked
+    assert pool.healthy == 2 and len(successor.asked) == 2
+    started = [(f["worker"], f["incarnation"]) for kind, f in reports if kind == "worker_started"]
+    assert started == [(0, 0), (1, 0), (1, 1)]
+
+
+def test_successors_without_a_place_end_the_run_two_minutes_after_the_last_worker_was_lost():
+    pool, makes, _, clock = make_pool(size=2)
+    pool.start({})
+    makes.placed = False
+    kill(pool, makes, 1)
+    pool.request(4)
+    for _ in range(1000):
+        clock.now += 0.5
+        pool._members[0].answered = clock.now
+        pool.watch()
+    kill(pool, makes, 0)
+    pool.request(4)
+    lost = clock.now
+    with pytest.raises(ClusterUnavailable, match="waiting for 2 of 2 workers to be placed"):
+        while True:
+            clock.now += 0.5
+            pool.watch()
+    assert 120 < clock.now - lost < 135
+
+
+def test_requested_fragments_are_taken_lost_or_under_way():
+    pool, makes, _, _ = make_pool(size=2)
+    pool.start({})
+    pool.request(4)
+    pool.take(makes.made[0].deliver())
+    kill(pool, makes, 1)
+    pool.request(9)
+    assert (pool.requested, pool.taken, pool.fragments_lost, pool.outstanding) == (7, 1, 2, 4)
 
 
 def test_placed_leaves_out_workers_that_wait_for_their_place():

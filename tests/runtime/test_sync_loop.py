@@ -39,7 +39,7 @@ def test_every_batch_is_of_the_newest_version_and_of_as_many_steps_as_asked():
         assert {meta.version for meta in batch} == {number + 1}
         assert len(batch) == 4
     assert run.loop.trained() == 400 * run.loop.ledger.updates
-    assert run.loop.info() == {"fragments_dropped": 0}
+    assert run.loop.info() == {"fragments_dropped": 0, "fragments_late": 0}
 
 
 @pytest.mark.parametrize(("asked", "fragments"), [(1, 1), (100, 1), (101, 2), (400, 4), (1000, 10)])
@@ -136,7 +136,7 @@ def test_a_fragment_of_older_weights_is_dropped_counted_and_asked_for_again():
     before, sampled = len(run.plan._batch), run.loop.sampled
     assert not run.plan.took(token_of(0, 0, 99, version=version - 1), None)
     assert (len(run.plan._batch), run.loop.sampled) == (before, sampled)
-    assert run.loop.info() == {"fragments_dropped": 1}
+    assert run.loop.info() == {"fragments_dropped": 1, "fragments_late": 0}
 
 
 def test_newer_versions_of_the_same_weights_are_taken():
@@ -149,7 +149,7 @@ def test_newer_versions_of_the_same_weights_are_taken():
     deliver(run, 1, meta=second._replace(version=2))
     run.steps(2)
     assert run.learner.batches == [[first, second]]
-    assert run.loop.info() == {"fragments_dropped": 0}
+    assert run.loop.info() == {"fragments_dropped": 0, "fragments_late": 0}
 
 
 def test_whole_episodes_are_collected_until_there_are_enough_steps_and_all_of_them_are_learnt_from():
@@ -211,3 +211,89 @@ def test_loop_goes_on_from_its_state():
         assert getattr(other.loop.ledger, name) == getattr(run.loop.ledger, name) > 0
     assert other.loop.trained() == run.loop.trained()
     assert other.plan._floor == other.loop.ledger.version
+
+
+def straggling(**keys):
+    """16 workers of one fragment a batch, of which the fourth takes 20 times as long as the others."""
+    run = sync(worker_takes=0.1, num_workers=16, train_batch_size=1600, **keys)
+    run.makes.made[3].takes = 2.0
+    return run
+
+
+def rate(run, slow=True):
+    if not slow:
+        run.makes.made[3].takes = 0.1
+    while run.seconds < 60:
+        run.steps(1)
+    return run.loop.trained() / run.seconds
+
+
+def test_a_worker_twenty_times_slower_costs_no_more_than_its_share_with_a_cutoff():
+    usual = rate(straggling(), slow=False)
+    assert rate(straggling()) < 0.06 * usual
+    run = straggling(straggler_cutoff=0.9)
+    assert rate(run) > 0.92 * usual
+    assert {len(batch) for batch in run.learner.batches} == {15, 16}
+    assert all(batch.count(meta) == 1 for batch in run.learner.batches for meta in batch)
+
+
+def test_what_comes_late_fills_the_next_batch_that_lacks_fragments():
+    run = straggling(straggler_cutoff=0.9)
+    rate(run)
+    late = [(n, meta) for n, batch in enumerate(run.learner.batches) for meta in batch if meta.version <= n]
+    assert len(late) == run.loop.info()["fragments_late"] > 20
+    assert {meta.worker for _, meta in late} == {3}
+    assert [meta.sequence for _, meta in late] == list(range(len(late)))
+    assert run.loop.info()["fragments_dropped"] == 0
+    flat = [meta for batch in run.learner.batches for meta in batch]
+    assert len(flat) == len(set(flat))
+
+
+def test_late_fragments_that_find_no_place_are_dropped_the_oldest_first():
+    run = sync(worker_takes=None, num_workers=4, train_batch_size=400, straggler_cutoff=0.5)
+    run.loop.step(timeout=0.0)
+    for worker in (0, 1):
+        deliver(run, worker)
+    run.steps(2)
+    assert run.pool.late(run.plan._floor) == {2, 3}
+    token = token_of(9, 0, 0, version=1)
+    for number in range(3):
+        assert run.plan.took(token._replace(meta=token.meta._replace(sequence=number)), None)
+    assert [late.meta.sequence for late, _ in run.plan._late] == [1, 2]
+    assert run.loop.info()["fragments_dropped"] == 1
+
+
+def test_a_late_worker_is_asked_for_nothing_until_it_has_delivered():
+    run = straggling(straggler_cutoff=0.9)
+    while run.seconds < 1.9:
+        run.steps(1)
+    assert len(run.learner.batches) > 10 and len(run.makes.made[3].asked) == 1
+    while run.seconds < 2.3:
+        run.steps(1)
+    assert len(run.makes.made[3].asked) == 2
+
+
+def test_complete_episodes_are_cut_off_by_their_env_steps():
+    run = sync(worker_takes=None, straggler_cutoff=0.75, **WHOLE)
+    run.loop.step(timeout=0.0)
+    assert run.pool.outstanding == 4
+    deliver(run, 0, steps=300)
+    run.steps(2)
+    assert [len(batch) for batch in run.learner.batches] == [1]
+
+
+def test_quiesce_waits_for_late_workers_and_begins_no_batch():
+    run = straggling(straggler_cutoff=0.9)
+    run.steps(60)
+    run.loop.quiesce()
+    assert (run.pool.outstanding, run.loop._pending(), run.plan.is_begun) == (0, [], False)
+    assert run.loop.stored == 100  # what came late waits for the next batch
+
+
+def test_cutoff_that_lets_no_fragment_be_late_is_refused():
+    with pytest.raises(
+        ValueError, match=r"0\.9 of 4 fragments is all of them; set it to 0\.75 or below, or leave it out"
+    ):
+        sync(worker_takes=None, straggler_cutoff=0.9)
+    with pytest.raises(ValueError, match=r"0\.5 of 1 fragment is all of them; raise train_batch_size, or leave it out"):
+        sync(worker_takes=None, straggler_cutoff=0.5, train_batch_size=100)

@@ -12,6 +12,7 @@ Deviations:
 - Only actions that the policy drew are learnt from: no random phase, no noise on top.
 """
 
+import math
 from typing import Annotated, Literal
 
 from pydantic import Field, model_validator
@@ -175,6 +176,41 @@ class OnPolicyKeys(TrajectoryKeys):
                 "would have brought",
             )
         return self
+
+
+class StragglerKeys(Section):
+    """Slow workers, for loops in which all workers sample with one version of the weights."""
+
+    straggler_cutoff: float = key(
+        1.0,
+        "Share of a train batch after which it is trained on without waiting for the workers that are late. What they bring "
+        "fills places of the next batch, oldest first, as far as that lacks fragments too; the rest is dropped. 1 waits for "
+        "all workers.",
+        "share",
+        needs=("num_workers", 1),
+        gt=0,
+        le=1,
+    )
+
+    @model_validator(mode="after")
+    def _lets_a_fragment_be_late(self) -> Self:
+        if isinstance(self, TrajectoryKeys) and self.straggler_cutoff < 1 and not late_fragments(self):
+            count = fragments_of_batch(self)
+            text = f"{self.straggler_cutoff:g} of {count} {'fragment' if count == 1 else 'fragments'} is all of them"
+            hint = f"set it to {1 - 1 / count:.4g} or below" if count > 1 else "raise train_batch_size"
+            raise MisfitError("straggler_cutoff", f"{text}; {hint}, or leave it out")
+        return self
+
+
+def fragments_of_batch(config: TrajectoryKeys) -> int:
+    """Return the fragments that make up a batch; of complete episodes, which bring more steps, fewer may do."""
+    return math.ceil(config.train_batch_size / (config.num_envs_per_worker * config.rollout_fragment_length))
+
+
+def late_fragments(config: TrajectoryKeys) -> int:
+    """Return the fragments that a batch is trained on without, where they come late (``straggler_cutoff``)."""
+    cutoff = config.straggler_cutoff if isinstance(config, StragglerKeys) else 1.0
+    return min(int((1.0 - cutoff) * fragments_of_batch(config) + 1e-9), fragments_of_batch(config) - 1)
 
 
 class StateDependentKeys(Section):

@@ -79,6 +79,12 @@ class RolloutKeys(WorkerKeys, OutputKeys):
         "Whether workers share the statistics of observation_filter; false: each uses those of its own samples. "
         "Learner, evaluations and checkpoints use those of all samples.",
     )
+    broadcast_dtype: Literal["float32", "float16"] = key(
+        "float32",
+        "Type in which weights are sent to workers. float16 halves what is sent; workers act with the rounded weights, while "
+        "learner, evaluations and checkpoints have the exact ones.",
+        needs=("num_workers", 1),
+    )
     remote_worker_envs: bool = key(
         False,
         "Whether each environment of a worker has its own process, so that they step in parallel. Worthwhile if a "
@@ -111,6 +117,14 @@ class RolloutKeys(WorkerKeys, OutputKeys):
     def _is_drawn_in_one_way(self) -> Self:
         if self.record_env and self.render_env:
             raise MisfitError("render_env", "true excludes record_env: an environment draws in one way at a time")
+        return self
+
+    @model_validator(mode="after")
+    def _sends_weights_to_act_with(self) -> Self:
+        if self.broadcast_dtype != "float32" and reads_only(self):
+            raise MisfitError(
+                "broadcast_dtype", f"{self.broadcast_dtype} is for workers that act, and these read files; leave it out"
+            )
         return self
 
     @model_validator(mode="after")

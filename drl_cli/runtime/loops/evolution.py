@@ -150,6 +150,7 @@ class EvolutionLoop:
         if not isinstance(token, Evaluated):
             raise TypeError(f"a worker of this loop brings Evaluated, not {type(token).__name__}")
         self.ledger.stored(token, token.steps)
+        self.ledger.fragments += 1
         self._round.took(token, results)
         if not token.whole:
             # Only its own worker has the episodes that are under way.

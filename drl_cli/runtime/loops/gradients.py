@@ -137,6 +137,7 @@ class GradientLoop:
         result = reference.result()
         self._lags.append(max(0, result["version"] - 1 - token.meta.version))
         self.ledger.learnt(result, token.steps)
+        self.ledger.fragments += 1
 
     def state(self) -> dict[str, Any]:
         """Return the counters that a checkpoint keeps, as plain data."""

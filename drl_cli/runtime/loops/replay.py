@@ -211,6 +211,7 @@ class ReplayLoop:
         if token.seen is not None:
             self._seen.append(token.seen)
         self.ledger.stored(token, steps)
+        self.ledger.fragments += 1
 
     def state(self) -> dict[str, Any]:
         """Return the counters that a checkpoint keeps, as plain data."""

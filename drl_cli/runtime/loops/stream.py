@@ -23,10 +23,11 @@ from typing import Any
 
 from drl_cli.actors.part_records import BatchUpdateResult
 from drl_cli.algorithms.impala import APPOConfig, IMPALAConfig, passes_per_call
+from drl_cli.config.sections.on_policy import fragments_of_batch
 from drl_cli.contracts import Call, Cluster, Handle
 from drl_cli.experience.columns import Token
 from drl_cli.randomness import generator, set_state, state_of
-from drl_cli.runtime.loops.trajectories import TrajectoryLoop, fragments_of_batch, seen_of
+from drl_cli.runtime.loops.trajectories import PlannedBatch, TrajectoryLoop, Wanted, seen_of
 from drl_cli.runtime.pool import WorkerPool
 from drl_cli.runtime.replay_shards import Shards
 
@@ -64,13 +65,14 @@ class StreamPlan:
         """Whether something waits that is to be learnt from before the loop rests."""
         return self._rests and (bool(self._queue) or self._turns.pending)
 
-    def wanted(self, outstanding: int, is_busy: bool, is_closing: bool) -> tuple[int, int]:
+    def wanted(self, pool: WorkerPool, is_busy: bool, is_closing: bool) -> Wanted:
         """As many as there is room for, of whatever version."""
+        outstanding = pool.outstanding
         self._stock.is_open = not is_closing  # what is old would make the last batch no fuller
         room = self._room
         if is_closing:
             room = self._fragments * math.ceil((len(self._queue) + outstanding) / self._fragments) if self._rests else 0
-        return max(0, room - len(self._queue) - outstanding), 0
+        return Wanted(max(0, room - len(self._queue) - outstanding))
 
     def took(self, token: Token, columns: Call) -> bool:
         """Queue a fragment, and older ones beside it."""
@@ -78,7 +80,7 @@ class StreamPlan:
         self._queue.extend((*old, False) for old in self._stock.beside(token, columns))
         return True
 
-    def batch(self, outstanding: int, newest: int) -> tuple[list[Any], list[Call]] | None:
+    def batch(self, pool: WorkerPool, newest: int) -> PlannedBatch | None:
         """The oldest fragments of the queue, or, where batches take turns, one of those under way once more."""
         taken = self._turns.take(self._oldest)
         if taken is None:
@@ -88,7 +90,8 @@ class StreamPlan:
         # What a filter saw of a fragment counts once, however often it is learnt from.
         seen = seen_of([token for token, _, _ in entries])
         seen = [own if is_new and self._is_first else None for own, (_, _, is_new) in zip(seen, entries, strict=True)]
-        return seen, [columns for _, columns, _ in entries]
+        fresh = sum(is_new for _, _, is_new in entries) if self._is_first else 0
+        return PlannedBatch(seen, [columns for _, columns, _ in entries], fresh)
 
     def _oldest(self) -> list[tuple[Token, Call, bool]] | None:
         """Take a batch from the queue, or None."""

@@ -7,18 +7,33 @@ Fragments are self-contained: no stream continues from one to the next, and losi
 
 from __future__ import annotations
 
-import math
 import time
-from collections.abc import Callable, Iterable, Mapping
-from typing import Any, Protocol
+from collections.abc import Callable, Collection, Iterable, Mapping
+from typing import Any, NamedTuple, Protocol
 
 from drl_cli.actors.part_records import BatchUpdateResult
-from drl_cli.config.sections.on_policy import TrajectoryKeys
+from drl_cli.config.sections.on_policy import TrajectoryKeys, fragments_of_batch
 from drl_cli.contracts import Call, Cluster, Handle
 from drl_cli.errors import RunFailed
 from drl_cli.experience.columns import Token
 from drl_cli.runtime.ledger import Ledger
 from drl_cli.runtime.pool import WorkerPool
+
+
+class Wanted(NamedTuple):
+    """What is requested from the workers."""
+
+    fragments: int
+    version: int = 0  # that the weights must have at least
+    among: Collection[int] | None = None  # indices of the workers that may be asked; None: all
+
+
+class PlannedBatch(NamedTuple):
+    """What is learnt from in one call."""
+
+    seen: list[Any]  # what the filters of the workers saw for each fragment
+    columns: list[Call]
+    fresh: int  # fragments that are learnt from for the first time
 
 
 class TrajectoryPlan(Protocol):
@@ -37,19 +52,19 @@ class TrajectoryPlan(Protocol):
         """Whether a batch has been begun: the loop does not come to rest before it is learnt from."""
         ...
 
-    def wanted(self, outstanding: int, is_busy: bool, is_closing: bool) -> tuple[int, int]:
-        """Return (fragments to ask for, the least version they are to be made with).
+    def wanted(self, pool: WorkerPool, is_busy: bool, is_closing: bool) -> Wanted:
+        """Return what to request from the workers of ``pool``.
 
         ``is_busy``: an update is running, ``is_closing``: the loop comes to rest.
         """
         ...
 
     def took(self, token: Token, columns: Call) -> bool:
-        """Take a fragment; returns whether it counts: one that will not be learnt from was not sampled."""
+        """Take a fragment; returns whether its steps count as sampled."""
         ...
 
-    def batch(self, outstanding: int, newest: int) -> tuple[list[Any], list[Call]] | None:
-        """Return what to learn from now, (what filters have seen, columns), or None; ``newest``: version of the weights."""
+    def batch(self, pool: WorkerPool, newest: int) -> PlannedBatch | None:
+        """Return what to learn from now, or None; ``newest``: version of the weights."""
         ...
 
     def learnt(self, result: BatchUpdateResult) -> int:
@@ -84,6 +99,7 @@ class TrajectoryLoop:
         self._cluster, self._pool, self._learner, self._config = cluster, pool, learner, config
         self._plan, self._clock = plan, clock
         self._running = None  # reference of the learner's call
+        self._fresh = 0  # fragments that it learns from for the first time
         self._ready, self._started = None, False
         self.ledger = Ledger(config)
         self._fed = clock()  # when the learner last had something to do
@@ -152,11 +168,11 @@ class TrajectoryLoop:
 
     def _go_on(self, timeout: float, closing: bool) -> None:
         self._learn()
-        count, least = self._plan.wanted(self._pool.outstanding, self._running is not None, closing)
-        if count > 0:
+        wanted = self._plan.wanted(self._pool, self._running is not None, closing)
+        if wanted.fragments > 0:
             # Without Ray a worker must not see weights that a running update happens to have pushed already, or not yet.
             most = None if self._cluster.is_remote else self.ledger.version
-            self._pool.request(count, min_version=least, max_version=most)
+            self._pool.request(wanted.fragments, wanted.version, most, wanted.among)
         self._deal(self._cluster.wait(self._pending(), timeout))
         self._pool.watch()
 
@@ -168,16 +184,17 @@ class TrajectoryLoop:
     def _learn(self) -> None:
         if self._running is not None or self._ready is not None:
             return
-        batch = self._plan.batch(self._pool.outstanding, self.ledger.version)
+        batch = self._plan.batch(self._pool, self.ledger.version)
         if batch is not None:
-            seen, columns = batch
-            self._running = self._learner.call("learn", self.sampled, seen, *columns)
+            self._fresh = batch.fresh
+            self._running = self._learner.call("learn", self.sampled, batch.seen, *batch.columns)
 
     def _deal(self, done: Iterable[Call]) -> None:
         for reference in done:
             if reference is self._running:
                 self._running, self._fed, result = None, self._clock(), reference.result()
                 self.ledger.learnt(result, self._plan.learnt(result))
+                self.ledger.fragments += self._fresh
             elif reference is self._ready:
                 self._ready, self._fed = None, self._clock()
                 self.ledger.loaded(reference.result())
@@ -200,11 +217,6 @@ class TrajectoryLoop:
                 f"The learner has had no train batch for {idle:.0f} s (learner_queue_timeout). Raise it for a slow "
                 "environment, or lower rollout_fragment_length or train_batch_size."
             )
-
-
-def fragments_of_batch(config: TrajectoryKeys) -> int:
-    """Return the fragments that make up a batch; of complete episodes, which bring more steps, fewer may do."""
-    return math.ceil(config.train_batch_size / (config.num_envs_per_worker * config.rollout_fragment_length))
 
 
 def seen_of(tokens: Iterable[Token]) -> list[Any]:

@@ -1,0 +1,167 @@
+"""Runs whose workers and nodes are killed, against undisturbed ones: the goal, the steps learnt, and the sum of all fragments.
+
+    python benchmarks/chaos.py                               # PPO, IMPALA and SAC, 60 s each
+    python benchmarks/chaos.py --only sac --seconds 600 --worker-every 5 --node-every 30
+
+Four workers on three Ray nodes on this machine. Every few seconds a worker's process is killed, and every half minute a
+node; a new one joins at once. Time counts from the moment at which all workers have delivered and the learner has made an
+update. The sum holds where requested = learnt + lost + dropped + waiting, of fragments, after the loop has come to rest. The
+exit code is 1 where a sum does not hold or a goal was not reached.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import platform
+import random
+import signal
+import sys
+import threading
+import time
+from typing import Any, NamedTuple
+
+from drl_cli import process
+
+process.prepare()
+process.prepare_tensorflow(1, 1, 0, "ERROR")
+
+from cluster_nodes import Nodes  # noqa: E402
+
+from drl_cli.algorithms import table  # noqa: E402
+from drl_cli.envs import make  # noqa: E402
+from drl_cli.extras import load  # noqa: E402
+from drl_cli.runtime.driver import Driver  # noqa: E402
+
+WORKERS, CPUS, NODES = 4, 2, 3
+SETTINGS: dict[str, tuple[str, str, float, dict[str, Any]]] = {
+    "ppo": ("PPO", "CartPole-v1", 150, {"rollout_fragment_length": 64, "train_batch_size": 2048}),
+    "impala": ("IMPALA", "CartPole-v1", 150, {"rollout_fragment_length": 50, "train_batch_size": 800, "lr": 1e-3}),
+    "sac": ("SAC", "Pendulum-v1", -400, {"num_envs_per_worker": 2, "learning_starts": 1000}),
+}
+"""Name → (algorithm, environment, goal: mean return of recent episodes, config)."""
+
+
+class Outcome(NamedTuple):
+    """What a run came to."""
+
+    learnt: float  # env steps or, with a replay, updates a second
+    best: float  # highest mean return of recent episodes
+    killed: tuple[int, int]  # workers, nodes
+    requested: int
+    accounted: dict[str, int]  # of fragments
+
+    @property
+    def holds(self) -> bool:
+        """Whether every fragment is accounted for."""
+        return self.requested == sum(self.accounted.values())
+
+
+class Killer(threading.Thread):
+    """Kills workers and nodes until it is stopped."""
+
+    def __init__(self, run: Driver, nodes: Nodes, options: argparse.Namespace) -> None:
+        super().__init__(daemon=True)
+        self._run, self._nodes, self._options = run, nodes, options
+        self._rng, self._over = random.Random(options.seed), threading.Event()
+        self.workers = self.nodes = 0
+
+    def run(self) -> None:
+        """Kill, and add a node for each that was killed."""
+        began = time.monotonic()
+        due_worker, due_node = self._options.worker_every, self._options.node_every
+        while not self._over.wait(0.2):
+            now = time.monotonic() - began
+            if now >= due_worker:
+                due_worker += self._options.worker_every
+                self._kill_worker()
+            if now >= due_node:
+                due_node += self._options.node_every
+                self._nodes.kill(self._rng.randrange(len(self._nodes.nodes)))
+                self.nodes += 1
+                self._nodes.add(CPUS)
+
+    def stop(self) -> None:
+        """Kill no more."""
+        self._over.set()
+        self.join()
+
+    def _kill_worker(self) -> None:
+        placed = list(self._run.parts.pool.placed().values())
+        if placed:
+            try:
+                os.kill(self._rng.choice(placed).ready().result(5.0), signal.SIGKILL)
+                self.workers += 1
+            except Exception as error:  # it died, or its node, in this moment
+                print(f"  no worker killed: {type(error).__name__}", file=sys.stderr)
+
+
+def main() -> None:
+    """Run every setting undisturbed and disturbed, and print a table."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--only", nargs="+", choices=SETTINGS, default=list(SETTINGS))
+    parser.add_argument("--seconds", type=float, default=60.0, help="of each of the two runs")
+    parser.add_argument("--worker-every", type=float, default=5.0, help="seconds between two kills of a worker")
+    parser.add_argument("--node-every", type=float, default=30.0, help="seconds between two kills of a node")
+    parser.add_argument("--seed", type=int, default=100)
+    options = parser.parse_args()
+    print(f"{os.cpu_count()} cores, Python {platform.python_version()}, load {os.getloadavg()[0]:.1f}\n")
+    nodes, is_well = Nodes([CPUS] * NODES), True
+    try:
+        for name in options.only:
+            calm, torn = (_outcome(name, nodes, options, disturbed) for disturbed in (False, True))
+            goal = SETTINGS[name][2]
+            print(
+                f"{name}: learnt {torn.learnt:,.0f} a second, undisturbed {calm.learnt:,.0f}: {torn.learnt / calm.learnt:.2f}; "
+                f"best return {torn.best:.0f} (goal {goal:g}, undisturbed {calm.best:.0f}); killed {torn.killed[0]} workers, "
+                f"{torn.killed[1]} nodes"
+            )
+            parts = ", ".join(f"{count} {what}" for what, count in torn.accounted.items())
+            state = "the sum holds" if torn.holds and calm.holds else "THE SUM DOES NOT HOLD"
+            print(
+                f"{name}: {torn.requested} fragments requested, {parts}: {state}; load {os.getloadavg()[0]:.1f}",
+                flush=True,
+            )
+            is_well = is_well and torn.holds and calm.holds and torn.best >= goal
+    finally:
+        nodes.close()
+    sys.exit(not is_well)
+
+
+def _outcome(name: str, nodes: Nodes, options: argparse.Namespace, is_disturbed: bool) -> Outcome:
+    algorithm, env_id, _, keys = SETTINGS[name]
+    row = table.find(algorithm)
+    keys = {"num_workers": WORKERS, "evaluation_interval": None, "seed": options.seed, **keys}
+    spaces = make.check(env_id, {}, row)
+    env = {"id": env_id, "asked": env_id, "env_config": {}, "spaces": spaces, "imports": ()}
+    run = Driver(algorithm, load(row.config).model_validate(keys), env)
+    killer = Killer(run, nodes, options)
+    try:
+        run.start()
+        pool, ledger = run.parts.pool, run.loop.ledger
+        while not ledger.updates or not all(member.slowest for member in pool._members):
+            run.train()
+        if is_disturbed:
+            killer.start()
+        began, first, best = time.monotonic(), _learnt(run, name), -float("inf")
+        while time.monotonic() - began < options.seconds:
+            best = max(best, run.train()["episode_reward_mean"] or -float("inf"))
+        took, learnt = time.monotonic() - began, _learnt(run, name) - first
+        if is_disturbed:
+            killer.stop()
+        run.loop.quiesce()
+        steps = run.config.num_envs_per_worker * run.config.rollout_fragment_length
+        waiting = 0 if name == "sac" else run.loop.stored // steps
+        dropped = run.loop.info().get("fragments_dropped", 0)
+        accounted = {"learnt": ledger.fragments, "lost": pool.fragments_lost, "dropped": dropped, "waiting": waiting}
+        return Outcome(learnt / took, best, (killer.workers, killer.nodes), pool.requested, accounted)
+    finally:
+        run.close()
+
+
+def _learnt(run: Driver, name: str) -> int:
+    return run.loop.ledger.updates if name == "sac" else run.loop.trained()
+
+
+if __name__ == "__main__":
+    main()
