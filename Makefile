@@ -3,18 +3,21 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 FILE ?= lunarlander-continuous-sac
+# A file of versions and hashes to install, such as .ci/requirements.txt; without it pip takes the newest that setup.cfg allows.
+LOCK ?=
 # Two processes: whole files go to one of them, and all tests that start Ray to the same one, in the order of tests/conftest.py.
 # A third was tried: on two cores the tests took no less time, and more of the processor's.
 SIDE_BY_SIDE := -n 2 --dist loadgroup --no-loadscope-reorder
 
-.PHONY: help install train check types test test-slow lint bench fidelity release-check docs pictures clean
+.PHONY: help install train check types test test-slow lint bench fidelity lock release-check docs pictures clean
 
 help:  ## show the targets
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | awk -F'\t' '{printf "  make %-14s %s\n", $$1, $$2}'
 
 $(VENV)/.installed: setup.cfg setup.py
 	$(PYTHON) -m venv $(VENV)
-	$(BIN)/pip install --quiet --disable-pip-version-check --editable '.[test]'
+	$(if $(LOCK),$(BIN)/pip install --quiet --disable-pip-version-check --require-hashes -r $(LOCK))
+	$(BIN)/pip install --quiet --disable-pip-version-check $(if $(LOCK),--no-deps) --editable '.[test]'
 	$(BIN)/python -m compileall -q drl_cli
 	@touch $@
 
@@ -51,6 +54,9 @@ bench: $(VENV)/.installed  ## speed of the parts, and time to the goal over seed
 
 fidelity: $(VENV)/.installed  ## measure a tuned file over seeds 0 to 4 and write its receipt (FILE=name); goes on if interrupted
 	$(BIN)/python benchmarks/fidelity.py $(FILE)
+
+lock: $(VENV)/.installed  ## write .ci/requirements.txt: versions and hashes of all that tests and pages need (make test LOCK=...)
+	$(BIN)/python benchmarks/release_check.py --lock .ci/requirements.txt
 
 release-check: $(VENV)/.installed  ## two equal builds, bill of materials, licences, known vulnerabilities
 	$(BIN)/python benchmarks/release_check.py

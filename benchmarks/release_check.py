@@ -2,6 +2,7 @@
 
     python benchmarks/release_check.py            # make release-check
     python benchmarks/release_check.py --licences # only the table of licences
+    python benchmarks/release_check.py --lock .ci/requirements.txt  # make lock: the versions that pip would install today
 
 Builds the wheel twice, in folders of their own, of what git tracks, and compares them byte for byte; lists what the installed
 ``drl-cli`` depends on, directly and not, with version and licence; runs pip-audit on it where that is installed. Exits with 1
@@ -55,6 +56,31 @@ def repeated() -> tuple[str, dict[str, object]]:
             return hashes[0], json.loads(archive.read(name))
 
 
+def lock(path: Path) -> int:
+    """Write what pip would install here for tests and pages, each with its version and SHA-256; returns how many."""
+    words = [
+        sys.executable,
+        "-m",
+        "pip",
+        "install",
+        "--dry-run",
+        "--ignore-installed",
+        "--quiet",
+        "--report",
+        "-",
+        ".[test]",
+    ]
+    report = json.loads(subprocess.run(words, cwd=ROOT, stdout=subprocess.PIPE, check=True).stdout)
+    lines = []
+    for one in report["install"]:
+        about, hashes = one["metadata"], one["download_info"].get("archive_info", {}).get("hashes")
+        if hashes:  # all but this package itself
+            lines.append(f"{about['name'].lower()}=={about['version']} --hash=sha256:{hashes['sha256']}\n")
+    where = f"Python {report['environment']['python_version']}, {report['environment']['platform_machine']}"
+    path.write_text(f"# Made by make lock, for {where}. Used with make test LOCK={path}\n" + "".join(sorted(lines)))
+    return len(lines)
+
+
 def closure(name: str = "drl-cli") -> dict[str, importlib.metadata.Distribution]:
     """Return {name: distribution} of all that ``name`` needs here, directly or not, extras left out."""
     found, waiting = {}, [name]
@@ -88,7 +114,11 @@ def main() -> int:
     """Check what the options ask for, and print it."""
     parser = argparse.ArgumentParser(description="What is checked before a release; see the head of this file.")
     parser.add_argument("--licences", action="store_true", help="only the table of licences")
+    parser.add_argument("--lock", type=Path, help="write this file of versions and hashes, and check nothing")
     options = parser.parse_args()
+    if options.lock:
+        print(f"{options.lock}: {lock(options.lock)} packages")
+        return 0
     found = closure()
     rows = [(name, one.version, licence(one)) for name, one in found.items()]
     for row in rows:

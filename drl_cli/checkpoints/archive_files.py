@@ -142,8 +142,16 @@ def _refusing_damage(path: Path | str) -> Iterator[None]:
     """Turn what the libraries raise for damaged data into the CheckpointError that names the file."""
     try:
         yield
-    # OSError and struct.error: a zip whose directory says that something begins before the file
-    except (EOFError, OSError, struct.error, zlib.error, zipfile.BadZipFile, NotImplementedError) as error:
+    # OSError, struct.error, UnicodeError: a zip whose directory names places before the file, or names that are no UTF-8
+    except (
+        EOFError,
+        OSError,
+        struct.error,
+        UnicodeError,
+        zlib.error,
+        zipfile.BadZipFile,
+        NotImplementedError,
+    ) as error:
         raise refuse(path, f"is damaged ({str(error)[:120] or type(error).__name__})") from error
 
 

@@ -87,7 +87,7 @@ class KeptCheckpoints(RuleBasedStateMachine):
         numbers = sorted(self.whole)
         protected = numbers[place % len(numbers)] if numbers and place % 2 else None
         gone = retention.prune(self.run, keep, [self.path(protected)] if protected else [])
-        stays = {*numbers[len(numbers) - keep :], *numbers[-1:], protected, self.best} & {*numbers}
+        stays = {*numbers[max(0, len(numbers) - keep) :], *numbers[-1:], protected, self.best} & {*numbers}
         assert sorted(map(retention.number_of, gone)) == sorted({*numbers} - stays)
         self.whole = {number: replay for number, replay in self.whole.items() if number in stays}
 

@@ -166,6 +166,16 @@ def test_file_without_a_name_in_a_zip_was_a_traceback(damaged_files, tmp_path, c
     assert str(path) in refusal(capsys, "checkpoint", "unpack", path, "-o", tmp_path / "out")
 
 
+def test_name_that_is_no_utf_8_in_a_zip_was_a_traceback(damaged_files, tmp_path, capsys):
+    path = pack.pack(damaged_files.copied("ars")(tmp_path), tmp_path / "a.zip").path
+    data = bytearray(path.read_bytes())
+    at = data.index(b"PK\x01\x02")
+    data[at + 9] |= 8  # the flag of a name in UTF-8
+    data[at + 50] = 0x96
+    path.write_bytes(data)
+    assert f"{path}: is damaged" in refusal(capsys, "checkpoint", "unpack", path, "-o", tmp_path / "out")
+
+
 @pytest.mark.parametrize("space", [{"n": "x"}, {"n": 2, "start": {}}, {"n": 10**12}, {"n": 2, "start": 1e400}], ids=str)
 def test_minari_dataset_with_a_choice_that_is_none_was_a_traceback(damaged_files, tmp_path, capsys, monkeypatch, space):
     monkeypatch.setenv("MINARI_DATASETS_PATH", str(damaged_files.dataset(tmp_path)))
