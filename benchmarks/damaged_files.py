@@ -32,6 +32,7 @@ import sys
 import tempfile
 import time
 import traceback
+import warnings
 import zipfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -279,7 +280,8 @@ def change_unpacked(rng: random.Random, path: Path) -> None:
         change_data(rng, manifest)
     else:
         rng.choice(held)[0].filename = rng.choice(("../evil", "/evil", "x", "", "a\\..\\evil", held[-1][0].filename))
-    with zipfile.ZipFile(path, "w", rng.choice((0, 8, 8, 12, 14))) as archive:
+    with zipfile.ZipFile(path, "w", rng.choice((0, 8, 8, 12, 14))) as archive, warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # a name that comes twice
         for number, (entry, data) in enumerate(held):
             archive.writestr(entry.filename or "x", json.dumps(manifest).encode() if number == 0 else data)
 

@@ -22,6 +22,7 @@ import sys
 import tempfile
 import zipfile
 from pathlib import Path
+from typing import Any
 
 from packaging.requirements import Requirement
 
@@ -44,7 +45,7 @@ def wheel(folder: Path) -> Path:
     return folder / done.stdout.splitlines()[-1]
 
 
-def repeated() -> tuple[str, dict[str, object]]:
+def repeated() -> tuple[str, dict[str, Any]]:
     """Build twice; returns (SHA-256 of both wheels, their bill of materials). SystemExit where they differ."""
     with tempfile.TemporaryDirectory() as one, tempfile.TemporaryDirectory() as other:
         built = [wheel(Path(folder)) for folder in (one, other)]
