@@ -91,6 +91,8 @@ class Nodes:
             self.add(count)
         ray.init(address=self._cluster.address, configure_logging=False, log_to_driver=False)
         while ray.cluster_resources().get("CPU", 0) < sum(cpus):
+            if any(node.poll() is not None for node in self.nodes):
+                sys.exit("a node has ended before it joined; type its ray start command to see why")
             time.sleep(0.5)
 
     def add(self, cpus: int) -> None:
@@ -98,8 +100,10 @@ class Nodes:
         options = f"start --block --address {self._cluster.address} --node-ip-address {ADDRESS} --num-cpus {cpus}"
         options += f" --object-store-memory {STORE_BYTES}"
         command = [sys.executable, "-m", "ray.scripts.scripts", *options.split()]
+        # ``ray start --address`` refuses the variable that keeps Ray on loopback; --node-ip-address does so here.
+        environ = os.environ | {"RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER": "1"}
         quiet = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
-        self.nodes.append(subprocess.Popen(command, start_new_session=True, **quiet))
+        self.nodes.append(subprocess.Popen(command, env=environ, start_new_session=True, **quiet))
 
     def kill(self, index: int) -> None:
         """Kill the daemons of a node, and with them all that runs on it."""
