@@ -12,7 +12,8 @@ import gymnasium
 import numpy as np
 from gymnasium.envs.classic_control.cartpole import CartPoleEnv
 
-from drl_cli.config.env_names import TEAM_ID
+from drl_cli.config.env_names import EXTERNAL_ID, TEAM_ID
+from drl_cli.errors import EnvError, shown
 
 SEEN = (0, 2)  # of (position, velocity, angle, angular velocity)
 
@@ -49,6 +50,58 @@ class StatelessCartPole(gymnasium.ObservationWrapper):
         """Return [position, angle], float32."""
         return observation[list(SEEN)]
 
+
+class ExternalEnv(gymnasium.Env):
+    """The spaces of a simulator that drives (``input: policy_server``). It cannot be stepped."""
+
+    def __init__(self, observation_space: Any = None, action_space: Any = None) -> None:
+        """The spaces as plain data, see ``space_of``. Raises EnvError."""
+        self.observation_space = space_of("observation_space", observation_space)
+        self.action_space = space_of("action_space", action_space)
+
+    def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Any, dict[str, Any]]:
+        """Raise EnvError."""
+        raise EnvError(f"{EXTERNAL_ID} has spaces and no simulator: it is for input policy_server.")
+
+    def step(self, action: Any) -> tuple[Any, Any, bool, bool, dict[str, Any]]:
+        """Raise EnvError."""
+        return self.reset()  # type: ignore[return-value]
+
+
+def space_of(name: str, given: Any) -> gymnasium.Space:
+    """Return the space that plain data describes; ``name``: of the key, for messages. Raises EnvError.
+
+    {"Box": {"low": -1, "high": 1, "shape": [4], "dtype": "float32"}} (low and high: a number or a list each; null: none),
+    {"Discrete": 2}, {"MultiDiscrete": [2, 3]} or {"MultiBinary": 4}.
+    """
+    spaces = gymnasium.spaces
+    try:
+        ((kind, value),) = given.items()
+        if kind == "Box":
+            known = {"low", "high", "shape", "dtype"}
+            if set(value) - known:
+                raise ValueError(f"unknown {sorted(set(value) - known)[0]}")
+            low = _filled(value.get("low"), -np.inf)
+            high, dtype = _filled(value.get("high"), np.inf), np.dtype(value.get("dtype", "float32"))
+            shape = tuple(value["shape"]) if "shape" in value else np.broadcast(low, high).shape
+            low, high = (np.broadcast_to(bound, shape).astype(dtype) for bound in (low, high))
+            return spaces.Box(low, high, dtype=dtype.type)
+        return {"Discrete": spaces.Discrete, "MultiDiscrete": spaces.MultiDiscrete, "MultiBinary": spaces.MultiBinary}[
+            kind
+        ](value)
+    except (AttributeError, AssertionError, KeyError, TypeError, ValueError, OverflowError) as error:
+        why = " ".join(str(error).split())[:80]
+        kinds = '{"Box": {"low": -1, "high": 1, "shape": [4]}}, {"Discrete": 2}, {"MultiDiscrete": [2, 3]}, {"MultiBinary": 4}'
+        raise EnvError(f"env_config.{name}: {shown(given)} is no space ({why}). It takes one of {kinds}.") from error
+
+
+def _filled(bound: Any, instead: float) -> np.ndarray:
+    """Return a bound as an array, ``instead`` for each null."""
+    array = np.array(bound, np.float64)
+    return np.where(np.isnan(array), instead, array)
+
+
+gymnasium.register(id=EXTERNAL_ID, entry_point="drl_cli.envs.bundled_envs:ExternalEnv")
 
 gymnasium.register(
     id="drl/StatelessCartPole-v1",
