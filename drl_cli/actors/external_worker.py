@@ -35,6 +35,7 @@ from drl_cli.randomness import generator, set_state, state_of
 CLIENT = "client"
 PATIENCE_S = 0.25  # after which a call of collect returns with what has come
 LOOK_S = 0.05  # between two looks for a stop while nothing comes
+_NO_TIME = {"env": 0.0, "policy": 0.0, "making": 0.0, "total": 0.0}
 
 
 class _Episode:
@@ -71,6 +72,7 @@ class ExternalWorker:
         self._ended: list[tuple[float, int]] = []  # (return, length) of the episodes that have ended
         self._scored: list[tuple[float, int]] = []
         self._notes: list[str] = []
+        self._seconds = dict(_NO_TIME)  # since the last fragment
         self._pulls = WeightPulls(server, identity["index"])
         self._sequence, self._steps = 0, 0
         self._served_s = (
@@ -106,13 +108,12 @@ class ExternalWorker:
         self._pulls.adopt(min_version, max_version, self._take)
         self._slots.use_own_filter()
         meta = Meta(self._identity["index"], self._identity["incarnation"], self._sequence, self._pulls.version)
-        acting_s = self._serve(began + PATIENCE_S)
+        self._seconds["policy"] += self._serve(began + PATIENCE_S)
         exploring = self._slots.exploration.describe(self._steps // self._count)
         steps = self._closed_steps()
-        waited = time.perf_counter() - began - acting_s
         if not steps or (self._is_on_policy and steps < self._most):
-            seconds = {"env": waited, "policy": acting_s, "making": 0.0, "total": time.perf_counter() - began}
-            return Token(meta, 0, (), 0, (), seconds, exploring), None
+            self._seconds["total"] += time.perf_counter() - began
+            return Token(meta, 0, (), 0, (), dict(_NO_TIME), exploring), None
         closed = self._slots.close()
         columns = closed.columns
         if self._is_on_policy:
@@ -122,7 +123,9 @@ class ExternalWorker:
         ended, self._ended = tuple(self._ended), []
         scored, self._scored = tuple(self._scored), []
         notes, self._notes = tuple(self._notes[:3]), []
-        seconds = {"env": waited, "policy": acting_s, "making": 0.0, "total": time.perf_counter() - began}
+        seconds, self._seconds = self._seconds, dict(_NO_TIME)
+        seconds["total"] += time.perf_counter() - began
+        seconds["env"] = seconds["total"] - seconds["policy"]  # in which clients were waited for
         return Token(meta, steps, ended, 0, notes, seconds, exploring, closed.seen, scored=scored), columns
 
     def _take(self, weights: Mapping[str, Any]) -> None:

@@ -1,8 +1,8 @@
 """PolicyServer: the HTTP side of ``input: policy_server``. It checks who asks and what, and queues requests for a worker.
 
-Used by ``external_worker``, which answers them. ``docs/external_simulators.rst`` describes the protocol. Each connection has a
-thread; a request is parsed and checked there, so that a slow or malformed one costs no other client anything. Commands are those
-of RLlib's PolicyServerInput (1.0.1); deviations: JSON instead of pickle, a token, truncation apart from termination.
+Used by ``external_worker``, which answers them. ``docs/external_simulators.rst`` describes the protocol. Each connection has
+a thread; a request is parsed and checked there, so that a slow or malformed one costs no other client anything. Commands are
+those of RLlib's PolicyServerInput (1.0.1); deviations: JSON instead of pickle, a token, truncation apart from termination.
 """
 
 from __future__ import annotations
