@@ -30,6 +30,7 @@ SILENCE_S = 120.0  # after which an idle connection is closed; a client opens an
 SPARE_BYTES = 4096  # of a body, beside its observation
 BYTES_OF_A_NUMBER = 32  # as JSON
 LEAST_TOKEN = 16  # characters
+OVER = 410  # of HTTP: the run has ended
 
 
 class Refused(Exception):
@@ -46,7 +47,7 @@ class Request:
     def __init__(self, command: str, episode_id: str, fields: Mapping[str, Any]) -> None:
         """``fields``: what the command comes with, as ``external_worker`` read it."""
         self.command, self.episode_id, self.fields = command, episode_id, fields
-        self.status, self.body = 503, {"error": "The run has ended."}
+        self.status, self.body = OVER, {"error": "The run has ended."}
         self._done = threading.Lock()
         self._done.acquire()
 
@@ -118,7 +119,7 @@ class PolicyServer:
         request.wait()
 
     def close(self) -> None:
-        """Answer what waits with 503, and stop listening."""
+        """Answer what waits with 410, and stop listening."""
         with self._changed:
             self._is_closed = True
             for request in self._waiting:
@@ -191,7 +192,7 @@ def _handler(
                 self._send(error.status, {"error": str(error)})
                 return
             server.submit(request)
-            self._send(request.status, request.body)
+            self._send(request.status, request.body, is_last=request.status == OVER)
 
         def _admit(self) -> None:
             given = self.headers.get("Authorization", "").encode()

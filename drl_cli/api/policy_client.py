@@ -47,8 +47,8 @@ class PolicyClient:
     ) -> None:
         """``address``: as the run prints it; ``token``, or ``token_file``; with neither the environment variable.
 
-        ``timeout``: seconds for which the server, or a free place for an episode, is waited for. While an on-policy algorithm
-        updates, and while a run loads, an action takes as long as that.
+        ``timeout``: seconds for which an answer, a free place for an episode, and, before the first answer, the server is
+        waited for. While an on-policy algorithm updates, and while a run loads, an action takes as long as that.
         """
         self._where = urlsplit(address if "//" in address else f"//{address}")
         self._timeout = timeout
@@ -58,6 +58,7 @@ class PolicyClient:
         token = token or os.environ.get(TOKEN_VARIABLE, "")
         self._headers = {"Authorization": f"Bearer {token}", "Content-Type": "application/json"}
         self._connection: http.client.HTTPConnection | None = None
+        self._is_known = False  # whether the server has answered before
         self._rewards: dict[str, float] = {}  # that go with the next request of their episode
 
     def start_episode(self, episode_id: str | None = None, training_enabled: bool = True) -> str:
@@ -68,7 +69,8 @@ class PolicyClient:
             try:
                 return self._post("start_episode", body)["episode_id"]
             except (ConnectionRefusedError, PolicyServerError) as error:
-                if getattr(error, "status", 503) != 503 or time.monotonic() > until:
+                may_come = error.status == 503 if isinstance(error, PolicyServerError) else not self._is_known
+                if not may_come or time.monotonic() > until:
                     raise
             time.sleep(PAUSE_S)
 
@@ -123,6 +125,7 @@ class PolicyClient:
                 # The server closes connections that are idle for long: only then is a request sent again.
                 if is_new or attempt == 2 or isinstance(error, TimeoutError):
                     raise
+        self._is_known = True
         if status != 200:
             raise PolicyServerError(status, json.loads(text).get("error", "") if text else "")
         return json.loads(text)
