@@ -110,6 +110,7 @@ class PolicyClient:
         return self._request("POST", f"/v1/{command}", json.dumps(body))
 
     def _request(self, method: str, path: str, body: str | None) -> dict[str, Any]:
+        status, text = 0, b""
         for attempt in (1, 2):
             is_new = self._connection is None
             if self._connection is None:

@@ -6,11 +6,13 @@ Registered here, for ``envs.make``. Source: the examples of RLlib 0.8 to 2.4.
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from typing import Any
 
 import gymnasium
 import numpy as np
 from gymnasium.envs.classic_control.cartpole import CartPoleEnv
+from gymnasium.envs.classic_control.mountain_car import MountainCarEnv
 
 from drl_cli.config.env_names import EXTERNAL_ID, TEAM_ID
 from drl_cli.errors import EnvError, shown
@@ -49,6 +51,48 @@ class StatelessCartPole(gymnasium.ObservationWrapper):
     def observation(self, observation: np.ndarray) -> np.ndarray:
         """Return [position, angle], float32."""
         return observation[list(SEEN)]
+
+
+FORCES = (0.0025, 0.0018, 0.0014, 0.0012, 0.001)
+"""Of the engine in each task of ``MountainCarTasks``; gravity's is at most 0.0025, and the last is that of MountainCar-v0."""
+
+
+class MountainCarTasks(MountainCarEnv):
+    """A mountain car whose engine gets weaker from task to task, 1 to 5; the top brings the number of the task as reward.
+
+    The last task is MountainCar without its reward of -1 a step: a random policy never learns that there is a top.
+    """
+
+    def __init__(self, task: int = 1, **kwargs: Any) -> None:
+        """``task``: the first one; other arguments are MountainCar's."""
+        super().__init__(**kwargs)
+        self.set_task(task)
+
+    def set_task(self, task: int) -> None:
+        """Drive with the engine of ``task`` from the next step on. Raises ValueError."""
+        if task not in range(1, len(FORCES) + 1):
+            raise ValueError(f"task {task} is not from 1 to {len(FORCES)}")
+        self._task, self.force = task, FORCES[task - 1]
+
+    def get_task(self) -> int:
+        """Return the task."""
+        return self._task
+
+    def step(self, action: int) -> tuple[Any, float, bool, Any, dict[str, Any]]:
+        """Take a step."""
+        obs, _, terminated, truncated, info = super().step(action)
+        return obs, float(self._task) if terminated else 0.0, terminated, truncated, info
+
+
+def weaker_engine(train_results: Mapping[str, Any], task_settable_env: Any, env_ctx: Mapping[str, Any]) -> int:
+    """Return the next task of ``MountainCarTasks`` when nine episodes of ten reach the top, the same one before."""
+    del env_ctx
+    task, mean = task_settable_env.get_task(), train_results["episode_reward_mean"]
+    return min(task + 1, len(FORCES)) if mean is not None and mean >= 0.9 * task else task
+
+
+TASK_FNS = {"weaker_engine": weaker_engine}
+"""Functions for ``env_task_fn`` that need no registration."""
 
 
 class ExternalEnv(gymnasium.Env):
@@ -100,6 +144,13 @@ def _filled(bound: Any, instead: float) -> np.ndarray:
     array = np.array(bound, np.float64)
     return np.where(np.isnan(array), instead, array)
 
+
+gymnasium.register(
+    id="drl/MountainCarTasks-v1",
+    entry_point="drl_cli.envs.bundled_envs:MountainCarTasks",
+    max_episode_steps=200,
+    reward_threshold=4.5,
+)
 
 gymnasium.register(id=EXTERNAL_ID, entry_point="drl_cli.envs.bundled_envs:ExternalEnv")
 

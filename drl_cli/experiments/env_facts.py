@@ -17,12 +17,13 @@ from drl_cli.config.sections.multi_agent import asked, config_of_policy
 from drl_cli.config.sections.on_policy import TrajectoryKeys
 from drl_cli.config.sections.policy_server import is_served
 from drl_cli.config.sections.replay import ReplayKeys
-from drl_cli.envs import make, preprocessors
+from drl_cli.envs import env_tasks, make, preprocessors
 from drl_cli.envs.env_spec import AgentsSetup, PolicyAgents
 from drl_cli.envs.multi_agent import open_envs
 from drl_cli.envs.spaces import misfit
 from drl_cli.errors import ConfigError, EnvError
 from drl_cli.experiments import agent_checks, agent_policies
+from drl_cli.runtime.curriculum import NEEDED, can_set_tasks
 
 _FORMS = ("parallel", "aec")
 
@@ -44,6 +45,22 @@ def found(row: Algorithm, config: CommonKeys, env_id: str) -> Found:
 
     ``env_id``: a resolved one. Raises EnvError, and ConfigError for a ``multiagent`` block that does not fit its agents.
     """
+    found = _found(row, config, env_id)
+    if config.env_task_fn is not None:
+        _check_tasks(row, config, found.facts)
+    return found
+
+
+def _check_tasks(row: Algorithm, config: CommonKeys, facts: Mapping[str, Any]) -> None:
+    """Raise ConfigError where ``env_task_fn`` could not set the task of the environments."""
+    if not can_set_tasks(row, config, "agents" in facts):
+        raise ConfigError(f"env_task_fn: {NEEDED}. Leave it out.")
+    with contextlib.closing(opened(facts)) as env:
+        if not env_tasks.is_settable(env):
+            raise ConfigError(f"env_task_fn: {facts['id']} has neither set_task nor set_phase. Leave it out.")
+
+
+def _found(row: Algorithm, config: CommonKeys, env_id: str) -> Found:
     if is_served(config):
         return _of_clients(row, config, env_id)
     kind = _kind(config, env_id)

@@ -308,6 +308,8 @@ class WorkerMaker:
         given = self._setup.env
         env = {name: given.get(name, ()) for name in ("id", "env_config", "imports", "plugins")}
         env["preprocessing"] = given.get("preprocessing")
+        if given.get("task"):
+            env["task"] = given["task"]
         if given.get("videos"):
             env["videos"] = given["videos"]
         if reads(self._setup.config) or is_served(self._setup.config):
@@ -335,6 +337,8 @@ def make_tester(setup: RunSetup, cluster: Cluster, server: Handle) -> Handle | M
         "callbacks": config.callbacks,
         "custom_eval_function": config.custom_eval_function,
     }
+    if env.get("task"):
+        setting["task"] = env["task"]
     kind, spec = loop_kinds.TESTER, setup.spec
     if setup.policies is not None:
         kind, spec, setting["agents"] = loop_kinds.AGENTS_TESTER, setup.specs, env["agents"]
