@@ -53,14 +53,15 @@ class StatelessCartPole(gymnasium.ObservationWrapper):
         return observation[list(SEEN)]
 
 
-FORCES = (0.0025, 0.0018, 0.0014, 0.0012, 0.001)
-"""Of the engine in each task of ``MountainCarTasks``; gravity's is at most 0.0025, and the last is that of MountainCar-v0."""
+PUSHES = (0.065, 0.05, 0.035, 0.02, 0.0)
+"""Velocity at which the car starts in each task of ``MountainCarTasks``, per step; 0.058 reaches the top unaided."""
 
 
 class MountainCarTasks(MountainCarEnv):
-    """A mountain car whose engine gets weaker from task to task, 1 to 5; the top brings the number of the task as reward.
+    """A mountain car that starts with a weaker push from task to task, 1 to 5; the top brings the task's number as reward.
 
-    The last task is MountainCar without its reward of -1 a step: a random policy never learns that there is a top.
+    The last task is MountainCar with a reward at the top alone, which random actions do not reach. A reverse curriculum, from
+    states near the goal to those of the task: Florensa et al. 2017, arXiv 1707.05300.
     """
 
     def __init__(self, task: int = 1, **kwargs: Any) -> None:
@@ -69,14 +70,24 @@ class MountainCarTasks(MountainCarEnv):
         self.set_task(task)
 
     def set_task(self, task: int) -> None:
-        """Drive with the engine of ``task`` from the next step on. Raises ValueError."""
-        if task not in range(1, len(FORCES) + 1):
-            raise ValueError(f"task {task} is not from 1 to {len(FORCES)}")
-        self._task, self.force = task, FORCES[task - 1]
+        """Start where ``task`` does from the next reset on. Raises ValueError."""
+        if task not in range(1, len(PUSHES) + 1):
+            raise ValueError(f"task {task} is not from 1 to {len(PUSHES)}")
+        self._next = task
 
     def get_task(self) -> int:
-        """Return the task."""
-        return self._task
+        """Return the task that was set last."""
+        return self._next
+
+    def reset(
+        self, *, seed: int | None = None, options: dict[str, Any] | None = None
+    ) -> tuple[np.ndarray, dict[str, Any]]:
+        """Begin an episode of the task."""
+        _, info = super().reset(seed=seed, options=options)
+        self._task = self._next
+        self.state = np.array([self.state[0], PUSHES[self._task - 1]])
+        obs = np.array(self.state, np.float32)
+        return obs, info
 
     def step(self, action: int) -> tuple[Any, float, bool, Any, dict[str, Any]]:
         """Take a step."""
@@ -84,14 +95,14 @@ class MountainCarTasks(MountainCarEnv):
         return obs, float(self._task) if terminated else 0.0, terminated, truncated, info
 
 
-def weaker_engine(train_results: Mapping[str, Any], task_settable_env: Any, env_ctx: Mapping[str, Any]) -> int:
+def weaker_push(train_results: Mapping[str, Any], task_settable_env: Any, env_ctx: Mapping[str, Any]) -> int:
     """Return the next task of ``MountainCarTasks`` when nine episodes of ten reach the top, the same one before."""
     del env_ctx
     task, mean = task_settable_env.get_task(), train_results["episode_reward_mean"]
-    return min(task + 1, len(FORCES)) if mean is not None and mean >= 0.9 * task else task
+    return min(task + 1, len(PUSHES)) if mean is not None and mean >= 0.9 * task else task
 
 
-TASK_FNS = {"weaker_engine": weaker_engine}
+TASK_FNS = {"weaker_push": weaker_push}
 """Functions for ``env_task_fn`` that need no registration."""
 
 

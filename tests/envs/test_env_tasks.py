@@ -140,13 +140,19 @@ def test_functions_are_found_by_name(plug_ins):
     assert env_tasks.problems(CommonKeys()) == []
 
 
-def test_mountain_car_gets_a_weaker_engine_when_nine_of_ten_reach_the_top():
+def test_mountain_car_gets_a_weaker_push_when_nine_of_ten_reach_the_top():
     env = make.make("drl/MountainCarTasks-v1", {"task": 2})
-    assert (env_tasks.task_of(env), env.unwrapped.force) == (2, 0.0018)
+    obs, _ = env.reset(seed=1)
+    assert env_tasks.task_of(env) == 2 and obs[1] == np.float32(0.05)
+    env_tasks.give(env, 5)
+    obs, _ = env.reset(seed=1)
+    assert -0.6 <= obs[0] <= -0.4 and obs[1] == 0.0
+    env.unwrapped.state = np.array([0.49, 0.05])
+    assert env.step(2)[1:3] == (5.0, True)
     present = env_tasks.CurrentTask(2)
-    found = [bundled_envs.weaker_engine({"episode_reward_mean": mean}, present, {}) for mean in (None, 1.7, 1.8)]
+    found = [bundled_envs.weaker_push({"episode_reward_mean": mean}, present, {}) for mean in (None, 1.7, 1.8)]
     assert found == [2, 2, 3]
-    assert bundled_envs.weaker_engine({"episode_reward_mean": 5.0}, env_tasks.CurrentTask(5), {}) == 5
+    assert bundled_envs.weaker_push({"episode_reward_mean": 5.0}, env_tasks.CurrentTask(5), {}) == 5
     with pytest.raises(EnvError, match="task 6 is not from 1 to 5"):
         make.make("drl/MountainCarTasks-v1", {"task": 6})
     env.close()
