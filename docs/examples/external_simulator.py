@@ -9,7 +9,7 @@
 
 and meanwhile, in another terminal in the same folder, as often as you like:
 
-    python external_simulator.py http://127.0.0.1:9900 token
+    python external_simulator.py 127.0.0.1:9900 token
 
 It uses no package but the client, which needs none.
 """

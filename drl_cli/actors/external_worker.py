@@ -84,7 +84,7 @@ class ExternalWorker:
         about = {"protocol": 1, "observation_space": self._spaces["obs"], "action_space": self._spaces["action"]}
         numbers = math.prod(spec.obs_shape) + math.prod(spec.action.shape)
         self._server = PolicyServer((keys.address, port), token_of(keys), self._read, about, numbers)
-        events.report("notice", text=f"policy server: {self._server.url}, up to {self._count} episodes at once")
+        events.report("notice", text=f"policy server: {self.url[7:]}, up to {self._count} episodes at once")
 
     def _made(self, config: SampledConfig, env: EnvSetup, random_steps: int, is_trained: bool) -> PolicySlots:
         place: Any = {name: self._identity[name] for name in ("stream", "streams", "base")}

@@ -187,7 +187,7 @@ def _handler(
                 self._send(error.status, {"error": str(error)}, is_last=True)
                 return
             try:
-                request = self._request(body)
+                request = _requested(self.path, body, read)
             except Refused as error:
                 self._send(error.status, {"error": str(error)})
                 return
@@ -207,25 +207,6 @@ def _handler(
                 raise Refused(413, f"The body has {length[:12]} bytes; at most {most} are accepted.")
             return self.rfile.read(int(length))
 
-        def _request(self, text: bytes) -> Request:
-            prefix, _, command = self.path.rpartition("/")
-            if prefix != PREFIX or command not in COMMANDS:
-                raise Refused(
-                    404, f"There is no {self.path[:60]}; POST {PREFIX}/COMMAND, one of {', '.join(COMMANDS)}."
-                )
-            try:
-                body = json.loads(text or b"{}")
-            except (ValueError, RecursionError):
-                raise Refused(400, "The body is not JSON.") from None
-            if not isinstance(body, dict):
-                raise Refused(400, "The body is not a JSON object.")
-            episode_id = body.get("episode_id")
-            if episode_id is None and command == "start_episode":
-                episode_id = secrets.token_hex(8)
-            if not isinstance(episode_id, str) or not 0 < len(episode_id) <= 100:
-                raise Refused(400, "episode_id must be a string of 1 to 100 characters.")
-            return Request(command, episode_id, read(command, body))
-
         def _send(self, status: int, body: Mapping[str, Any], is_last: bool = False) -> None:
             text = json.dumps(body).encode()
             self.send_response_only(status)
@@ -240,6 +221,25 @@ def _handler(
             self.wfile.write(text)
 
     return Handler
+
+
+def _requested(path: str, text: bytes, read: Callable[[str, Mapping[str, Any]], Mapping[str, Any]]) -> Request:
+    """Return the request of a ``path`` and a body. Raises Refused."""
+    prefix, _, command = path.rpartition("/")
+    if prefix != PREFIX or command not in COMMANDS:
+        raise Refused(404, f"There is no {path[:60]}; POST {PREFIX}/COMMAND, one of {', '.join(COMMANDS)}.")
+    try:
+        body = json.loads(text or b"{}")
+    except (ValueError, RecursionError):
+        raise Refused(400, "The body is not JSON.") from None
+    if not isinstance(body, dict):
+        raise Refused(400, "The body is not a JSON object.")
+    episode_id = body.get("episode_id")
+    if episode_id is None and command == "start_episode":
+        episode_id = secrets.token_hex(8)
+    if not isinstance(episode_id, str) or not 0 < len(episode_id) <= 100:
+        raise Refused(400, "episode_id must be a string of 1 to 100 characters.")
+    return Request(command, episode_id, read(command, body))
 
 
 def token_of(config: PolicyServerConfig) -> str:

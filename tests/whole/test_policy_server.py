@@ -82,7 +82,7 @@ def test_run_learns_from_a_simulator_is_interrupted_and_resumed(simulator, port,
     assert train("DQN", port, '{"timesteps_total": 100000}', **DQN) == 130
     expect_over(thread)
     said = capsys.readouterr().err
-    assert f"policy server: {url}, up to 4 episodes at once" in said
+    assert f"policy server: 127.0.0.1:{port}, up to 4 episodes at once" in said
     (folder,) = (path.parent for path in tmp_path.glob("runs/*/*/params.json"))
     before = rows(folder)[-1]
     assert before["timesteps_total"] >= 300 and before["episode_len_mean"] == 60.0

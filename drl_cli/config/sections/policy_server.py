@@ -61,6 +61,7 @@ class ServedInput(Section):
         "sampler",
         "sampler: workers step the environment. policy_server: external simulators ask for actions over HTTP and report "
         "rewards; only the spaces of the environment are used.",
+        allowed="sampler or policy_server: it is on-policy, and recorded steps are from another policy",
     )
 
 
