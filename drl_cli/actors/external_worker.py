@@ -22,7 +22,7 @@ from drl_cli.actors.part_records import SampledConfig, WorkerIdentity
 from drl_cli.actors.policy_server import PolicyServer, Refused, Request, token_of
 from drl_cli.actors.policy_slots import PolicySetup, PolicySlots
 from drl_cli.actors.weight_pulls import WeightPulls
-from drl_cli.config.sections.on_policy import OnPolicyKeys
+from drl_cli.config.sections.on_policy import TrajectoryKeys
 from drl_cli.contracts import Handle
 from drl_cli.envs import make as envs
 from drl_cli.envs.env_spec import EnvSetup, SpaceSpec
@@ -61,7 +61,7 @@ class ExternalWorker:
         self._rng = generator(identity["seed"], "worker", identity["index"], identity["incarnation"])
         self._count = config.num_envs_per_worker
         self._most = self._count * config.rollout_fragment_length
-        self._is_on_policy = isinstance(config, OnPolicyKeys)
+        self._is_on_policy = isinstance(config, TrajectoryKeys)
         own = config.model_copy(update={"rollout_fragment_length": self._most})
         self._slots = self._made(own, env, identity["random_steps"], is_trained=True)
         # Episodes that are only scored: greedy, and what they bring is not learnt from.
@@ -264,7 +264,7 @@ class ExternalWorker:
 
     def _action(self, given: Any) -> np.ndarray:
         """Return an action that a client has chosen, in the policy's own units."""
-        if self._spec.scored:
+        if self._is_on_policy:
             raise Refused(400, "log_action: this algorithm learns only from actions of its own policy; use get_action.")
         space: SpaceSpec = self._spaces["action"]
         action = _numbers(given, "action", tuple(space["shape"]))

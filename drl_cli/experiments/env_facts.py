@@ -127,7 +127,7 @@ def _of_clients(row: Algorithm, config: CommonKeys, env_id: str) -> Found:
     problem = misfit(spaces, row, table.fitting(row.team))
     if problem:
         raise EnvError(f"{env_id}: {problem}")
-    if isinstance(config, OnPolicyKeys) and spaces["frames"] > 1:
+    if isinstance(config, TrajectoryKeys) and spaces["frames"] > 1:
         raise ConfigError(
             f"model.framestack: with input policy_server {row.name} sees one image at a time. Set it to false."
         )
