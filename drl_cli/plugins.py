@@ -64,11 +64,10 @@ ALGORITHMS = Registry("algorithm", "register_algorithm")
 POLICY_MAPPINGS = Registry("mapping of agents to policies", "register_policy_mapping")
 OBSERVATION_FNS = Registry("observation function", "register_observation_fn")
 OPPONENTS = Registry("opponent", "register_opponent")
+ENV_TASK_FNS = Registry("task function", "register_env_task_fn")
 _HERE = ("algorithm", "logger")  # used by the process that drives a run, and by no other
-_OF_AGENTS = (POLICY_MAPPINGS, OBSERVATION_FNS, OPPONENTS)
-_ALL = {
-    r.kind: r for r in (ENVIRONMENTS, MODELS, EXPLORATIONS, CALLBACKS, LOGGERS, EVALUATIONS, ALGORITHMS, *_OF_AGENTS)
-}
+_OF_ENVS = (POLICY_MAPPINGS, OBSERVATION_FNS, OPPONENTS, ENV_TASK_FNS)
+_ALL = {r.kind: r for r in (ENVIRONMENTS, MODELS, EXPLORATIONS, CALLBACKS, LOGGERS, EVALUATIONS, ALGORITHMS, *_OF_ENVS)}
 
 
 def name_of(thing: object) -> str:

@@ -36,7 +36,7 @@ IDLE = [
     "postprocess_inputs",
     "remote_env_batch_wait_ms",
 ]
-REFUSED = ("env_task_fn",)
+REFUSED = ("num_learner_workers",)
 
 
 @pytest.fixture(scope="module")

@@ -41,6 +41,7 @@ ENVIRONMENTS = {
     "stateless-cartpole": "drl/StatelessCartPole-v1",
     "acrobot": "Acrobot-v1",
     "mountaincar-continuous": "MountainCarContinuous-v0",
+    "mountaincar-tasks": "drl/MountainCarTasks-v1",
     "lunarlander": "LunarLander-v3",
     "lunarlander-continuous": "LunarLanderContinuous-v3",
     "bipedalwalker": "BipedalWalker-v3",

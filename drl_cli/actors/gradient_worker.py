@@ -42,7 +42,7 @@ class GradientWorker:
         self._compute = NumpyGradients(config, spec) if is_computed(spec) else None
         self._base, self._own = identity["base"], 0  # env steps of the run when this worker began, and its own since
         self._share = config.num_envs_per_worker / identity["streams"]  # of this worker in the run's env steps
-        self.close = self._worker.close
+        self.close, self.set_task = self._worker.close, self._worker.set_task
 
     def collect(self, min_version: int = 1, max_version: int | None = None) -> tuple[Token, dict[str, Any]]:
         """Sample one fragment and differentiate the loss on it; returns (Token, dict(gradients, stats)).

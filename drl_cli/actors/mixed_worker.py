@@ -93,6 +93,12 @@ class MixedWorker:
         self._steps = [int(steps) for steps in facts["steps"]]
         return differing
 
+    def set_task(self, task: Any) -> None:
+        """Set the task of the environments that are stepped."""
+        for part in self._parts:
+            if hasattr(part, "set_task"):
+                part.set_task(task)
+
     apply = worker_functions.apply
 
     def foreach_env(self, function: Callable[[Any], Any]) -> list[Any]:

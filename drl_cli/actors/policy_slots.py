@@ -9,6 +9,7 @@ of the streams act at a time, blocks of constant size hold those that do.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from types import MappingProxyType
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -100,15 +101,26 @@ class PolicySlots:
         if self._differences.are_apart and self.policy.has_weights:
             self.policy.set_weights(self._differences.acting(self.policy.weights))
 
-    def act(self, streams: Sequence[int], rng: np.random.Generator, steps: int) -> np.ndarray:
+    def act(
+        self,
+        streams: Sequence[int],
+        rng: np.random.Generator,
+        steps: int,
+        given: Mapping[int, np.ndarray] = MappingProxyType({}),
+    ) -> np.ndarray:
         """Return the actions of ``streams`` in the environment's units, [n, …].
 
-        ``streams``: n stream numbers; ``steps``: env steps of each environment so far, for exploration schedules.
+        ``streams``: n stream numbers; ``steps``: env steps of each environment so far, for exploration schedules. ``given``:
+        by stream, actions in the policy's units that were chosen elsewhere, and take the place of the policy's.
         """
         rows = np.asarray(streams)
         stacked = self.frames.stacked()
         policy = self.policy if self._block is None else self.policy.for_rows(rows, self._block)
         action, after, scores = self.exploration.act(policy, stacked, self._state, rng, steps)
+        if given:
+            for stream, chosen_elsewhere in given.items():
+                action[stream] = chosen_elsewhere
+            after = self.policy.noted(after, action)
         before = [part[rows] for part in self._state]
         chosen = {name: column[rows] for name, column in scores.items()}
         if self._recording:

@@ -69,6 +69,8 @@ class RolloutWorker:
         made_as: EnvSetup = {**env, "remote": config.remote_worker_envs, "fresh_envs": config.fresh_envs}
         self._envs = EnvBatch(made_as, config.num_envs_per_worker, (key[0], stream), *ways)
         self._policy = NumpyPolicy(spec)
+        if self._watch:
+            self._watch.worker, self._watch.policy = self, self._policy
         self._differences = Differences(config, spec, config.num_envs_per_worker)
         folder = identity.get("output")
         self._recorder = (
@@ -333,6 +335,10 @@ class RolloutWorker:
             if name not in arrays or (arrays[name].shape, arrays[name].dtype) != (part.shape, part.dtype):
                 raise CheckpointError(f"The state of a worker lacks {name}, or has one of another shape.")
             part[...] = arrays[name]
+
+    def set_task(self, task: Any) -> None:
+        """Set the task of all environments. Raises PluginFailed."""
+        self._envs.set_task(task)
 
     apply = worker_functions.apply
 

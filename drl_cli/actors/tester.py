@@ -12,7 +12,7 @@ from drl_cli.actors import custom_evaluation
 from drl_cli.actors.estimator import Estimator
 from drl_cli.actors.part_records import ScoredEpisode
 from drl_cli.contracts import Handle
-from drl_cli.envs import callbacks, make
+from drl_cli.envs import callbacks, env_tasks, make
 from drl_cli.envs.callback_episodes import CallbackEpisodes
 from drl_cli.envs.env_reuse import FOREIGN, KeptEnvs
 from drl_cli.envs.frame_stack import FrameStack
@@ -55,7 +55,15 @@ def score(
 def kept_for(env: Mapping[str, Any]) -> KeptEnvs:
     """Return the KeptEnvs in which ``play`` plays."""
     making = (env["id"], env["env_config"], None, env.get("preprocessing"))
-    return KeptEnvs(lambda: make.make(*making), bool(env.get("fresh_envs")))
+    task = env.get("task", ())
+
+    def made() -> Any:
+        found = make.make(*making)
+        for one in task:
+            env_tasks.give(found, one)
+        return found
+
+    return KeptEnvs(made, bool(env.get("fresh_envs")))
 
 
 def play(
@@ -75,6 +83,8 @@ def play(
     episodes = []
     for start in range(0, len(seeds), SIDE_BY_SIDE):
         watch = CallbackEpisodes(hooks, in_evaluation=True) if hooks else None
+        if watch:
+            watch.policy = policy
         episodes += _play(policy, env, list(seeds[start : start + SIDE_BY_SIDE]), kept, watch, check)
     return episodes
 
@@ -217,6 +227,13 @@ class Tester:
             self.close()
             self._kept, self._kept_as = kept_for(env), env["env_config"]
         return play(self._policy, env, seeds, self._kept, self._hooks, self.check)
+
+    def set_task(self, task: Any) -> None:
+        """Play with environments of ``task`` from now on. Raises EnvError, PluginFailed where it cannot be set."""
+        self._env = {**self._env, "task": [task]}
+        if self._kept is not None:
+            self._kept.close()
+            self._kept = None
 
     def estimate(self, version: int, t: int) -> dict[str, Any]:
         """Judge the weights of ``version``, of env step ``t``, by recorded episodes; see ``Estimator.estimate``."""

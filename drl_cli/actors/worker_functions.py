@@ -1,6 +1,6 @@
 """Functions of a program that run on a worker, in its process: ``apply`` and ``foreach_env`` of every worker.
 
-User: ``api.worker_set``, through a handle.
+User: ``runtime.worker_set``, through a handle.
 """
 
 from __future__ import annotations

@@ -31,7 +31,6 @@ from drl_cli.api.compute_action import ActionComputer
 from drl_cli.api.policy import Policy, Preprocessor, fetched, first_row
 from drl_cli.api.python_experiment import spec_of
 from drl_cli.api.run_session import LogForwarder, RunSession, SessionState
-from drl_cli.api.worker_set import WorkerSet
 from drl_cli.config.episode_metrics import summary
 from drl_cli.config.sections.common import CommonKeys
 from drl_cli.envs.preprocessors import for_scoring
@@ -42,6 +41,7 @@ from drl_cli.runs import retention
 from drl_cli.runtime import assembly, run_restore, weight_access
 from drl_cli.runtime.cluster import ACTOR, InlineCluster
 from drl_cli.runtime.driver import Driver
+from drl_cli.runtime.worker_set import WorkerSet
 
 SERVER = "drl_cli.actors.parameter_server:ParameterServer"
 Weights = weight_access.Weights

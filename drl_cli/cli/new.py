@@ -1,4 +1,4 @@
-"""``drl new file | env``: files to start from. Their text is ``experiments.file_templates``; no TensorFlow, no Ray."""
+"""``drl new file | env | client``: files to start from. Their text is ``experiments.file_templates``; no TensorFlow, no Ray."""
 
 from __future__ import annotations
 
@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 TABLE = {
     "file": ("drl_cli.cli.new:new_file", "Write a commented file of an experiment for an environment."),
     "env": ("drl_cli.cli.new:new_env", "Write an environment to fill in, which trains as it is."),
+    "client": ("drl_cli.cli.new:new_client", "Write policy_client.py, with which a simulator asks a run for actions."),
 }
 FILE_EXAMPLES = """
 drl new file --env CartPole-v1
@@ -26,9 +27,13 @@ ENV_EXAMPLES = """
 drl new env LineWalk
 drl new env LineWalk -o my_envs.py
 """
+CLIENT_EXAMPLES = """
+drl new client
+drl new client -o simulator/policy_client.py
+"""
 
 new = group.command_group(
-    "new", TABLE, FILE_EXAMPLES + ENV_EXAMPLES, "Write a file to start from; none is overwritten."
+    "new", TABLE, FILE_EXAMPLES + ENV_EXAMPLES + CLIENT_EXAMPLES, "Write a file to start from; none is overwritten."
 )
 
 
@@ -82,6 +87,24 @@ def new_env(session: Session, name: str, out: str | None) -> None:
     env_id = re.search(r'register_env\("(.+?)"', text)
     module = Path(path).stem
     terminal.say(f"Wrote {path}. Check it: drl env check {env_id[1] if env_id else name} --import {module}", session)
+
+
+@click.command("client", cls=group.Command, examples=CLIENT_EXAMPLES)
+@group.option("-o", "--out", metavar="FILE", default="policy_client.py", help="File to write, .py.")
+@options.speech_options
+@click.pass_obj
+def new_client(session: Session, out: str) -> None:
+    """Write the client of the policy server, one file that needs Python's standard library alone.
+
+    A simulator asks a run with input policy_server for actions with it, and reports rewards.
+    """
+    from drl_cli.api import policy_client
+
+    _check(out, (".py",))
+    _write(out, Path(policy_client.__file__).read_text("utf-8"))
+    terminal.say(
+        f"Wrote {out}. It asks a run: drl train -s input=policy_server -s policy_server.token_file=token", session
+    )
 
 
 def _check(out: str, suffixes: tuple[str, ...]) -> None:

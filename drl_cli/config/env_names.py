@@ -6,6 +6,9 @@ from typing import Any
 TEAM_ID = "drl/Team-v1"
 """The id that shows all agents of another environment as one, see ``envs.multi_agent.team``."""
 
+EXTERNAL_ID = "drl/External-v1"
+"""The id that stands for simulators outside of the run; its spaces are keys of env_config, see ``envs.bundled_envs``."""
+
 
 def displayed(env_id: str, env_config: Any) -> str:
     """Return the id to show for an environment: of a team that of the environment its agents are in, else ``env_id``."""

@@ -8,9 +8,10 @@ import re
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-SECRET = re.compile(r"token|secret|passw|api_?key|credential", re.IGNORECASE)
+# token_file names a file, which is no secret.
+SECRET = re.compile(r"(?:token|secret|passw|api_?key|credential)(?!_file\b)", re.IGNORECASE)
 SECRET_IN_TEXT = re.compile(
-    r"""(["']?[\w.-]*(?:token|secret|passw|api_?key|credential)[\w-]*["']?\s*[:=]\s*)("[^"]*"|'[^']*'|[^\s,}]+)""",
+    r"""(["']?[\w.-]*(?:token|secret|passw|api_?key|credential)(?!_file\b)[\w-]*["']?\s*[:=]\s*)("[^"]*"|'[^']*'|[^\s,}]+)""",
     re.IGNORECASE,
 )
 HIDDEN = "***"

@@ -77,6 +77,8 @@ class CallbackEpisodes:
         self._named = named
         self.hooks, self.worker_index, self.in_evaluation = hooks, worker_index, in_evaluation
         self.is_replaying = False
+        self.worker: Any = None  # what hooks are given beside the episode: the worker
+        self.policy: Any = None  # and its policy
         self._running = {}  # environment's index -> CallbackEpisode
         self._ended: list[EpisodeMetrics] = []  # (custom_metrics, hist_data) of the episodes that have ended
         self._rows = {}  # environment's index -> the episode of each of its steps in the fragment that is being made
@@ -89,7 +91,10 @@ class CallbackEpisodes:
     def start(self, index: int, episode: Any) -> None:
         """Begin ``episode`` in environment ``index``: a CallbackEpisode, or one of several agents."""
         self._running[index] = episode
-        self.hooks.call("on_episode_start", episode=episode)
+        self.hooks.call("on_episode_start", self._more(episode), episode=episode)
+
+    def _more(self, episode: Any) -> dict[str, Any]:
+        return {"worker": self.worker, "policy": self.policy, "env": episode.env}
 
     def running(self, index: int) -> Any:
         """Return the running episode of environment ``index``."""
@@ -103,13 +108,13 @@ class CallbackEpisodes:
         episode.last_action, episode.last_reward, episode.last_info = action, reward, info
         if self._keeps_rows:
             self._rows.setdefault(index, []).append(episode)
-        self.hooks.call("on_episode_step", episode=episode)
+        self.hooks.call("on_episode_step", self._more(episode), episode=episode)
 
     def ended(self, index: int) -> EpisodeMetrics:
         """The episode of environment ``index`` is over; returns (custom_metrics, hist_data) as plain data."""
         episode = self._running[index]
         episode.over()
-        self.hooks.call("on_episode_end", episode=episode)
+        self.hooks.call("on_episode_end", self._more(episode), episode=episode)
         metrics = self._metrics(episode), self._hist(episode)
         if any(metrics) and not self.is_replaying:
             self._ended.append(metrics)

@@ -12,6 +12,9 @@ silently would be worse. Users: ``envs.callback_episodes``, ``runtime.driver``. 
 
 from __future__ import annotations
 
+import inspect
+from collections.abc import Callable, Mapping
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 from drl_cli import plugins
@@ -33,7 +36,8 @@ class Callbacks:
         ``episode``: a ``callback_episodes.CallbackEpisode``, with several agents a
         ``multi_agent.agents_callbacks.AgentsCallbackEpisode``; the same object in all hooks of an episode;
         ``episode.in_evaluation`` says whether the tester plays it. A life that is lost is no end: lives that training takes
-        for episodes are one here.
+        for episodes are one here. The hooks of episodes also get ``env``, the environment; ``worker``, the rollout worker
+        (None in evaluations); and ``policy``, the NumpyPolicy that acts (None with several agents).
         """
 
     def on_episode_step(self, *, episode: Any, **more: Any) -> None:
@@ -68,7 +72,9 @@ class Callbacks:
         """An iteration is over. In the driver, and nowhere else.
 
         ``result``: the nested dict that is about to be written; what is added (numbers, strings, lists, dicts) is written too,
-        and ``result["done"] = True`` ends the run.
+        and ``result["done"] = True`` ends the run. The hook also gets ``workers`` (``foreach_worker``, ``foreach_env``, as
+        ``Trainer.workers``) and ``trainer``, with ``config``, ``iteration``, ``workers``, ``get_task()``, ``set_task(task)``:
+        the task is set on every environment, those of evaluations too, and is in checkpoints.
         """
 
     def state(self) -> None:
@@ -85,6 +91,7 @@ class Callbacks:
 OF_EPISODES = ("on_episode_start", "on_episode_step", "on_episode_end")
 OF_STEPS = ("on_postprocess", "on_sample_end")
 HOOKS = (*OF_EPISODES, *OF_STEPS, "on_train_result")
+MORE = ("worker", "policy", "env", "trainer", "workers")
 
 
 def register_callbacks(name: str, callbacks: type[Callbacks]) -> type[Callbacks]:
@@ -148,20 +155,23 @@ class Hooks:
         self.name = name
         self._object = called(f"callbacks {name!r}", found)
         self._has = {hook for hook in HOOKS if is_overridden(found, hook)}
+        self._takes = {hook: _taken(getattr(found, hook)) for hook in self._has}
 
     def has(self, *hooks: str) -> bool:
         """Whether any of ``hooks`` does something."""
         return not self._has.isdisjoint(hooks)
 
-    def call(self, hook: str, **arguments: Any) -> None:
-        """Call ``hook`` if it does something. Raises PluginFailed."""
+    def call(self, hook: str, more: Mapping[str, Any] = MappingProxyType({}), **arguments: Any) -> None:
+        """Call ``hook`` if it does something; what is in ``more`` is for hooks that take it. Raises PluginFailed."""
         if hook in self._has:
-            called(f"callbacks {self.name!r}: {hook}", getattr(self._object, hook), **arguments)
+            method = getattr(self._object, hook)
+            taken = {name: value for name, value in more.items() if name in self._takes[hook]}
+            called(f"callbacks {self.name!r}: {hook}", method, **arguments, **taken)
 
-    def train_result(self, result: dict[str, Any]) -> None:
+    def train_result(self, result: dict[str, Any], **more: Any) -> None:
         """Call ``on_train_result`` with ``result``, to which it may add. Raises PluginFailed if something is missing then."""
         before = set(result)
-        self.call("on_train_result", result=result)
+        self.call("on_train_result", more, result=result)
         if gone := sorted(before.difference(result)):
             raise PluginFailed(f"callbacks {self.name!r}: on_train_result removed {', '.join(gone)} from the result.")
 
@@ -174,6 +184,14 @@ class Hooks:
         """Hand ``state`` to the object, unless it is None."""
         if state is not None:
             called(f"callbacks {self.name!r}: load", self._object.load, state)
+
+
+def _taken(hook: Callable[..., Any]) -> frozenset[str]:
+    """Return the arguments of ``MORE`` that a hook takes: one of an older release takes none of them."""
+    parameters = inspect.signature(hook).parameters
+    if any(one.kind is inspect.Parameter.VAR_KEYWORD for one in parameters.values()):
+        return frozenset(MORE)
+    return frozenset(MORE).intersection(parameters)
 
 
 def make(config: CommonKeys) -> Hooks | None:

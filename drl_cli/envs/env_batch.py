@@ -17,9 +17,8 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
-import gymnasium
 import numpy as np
 
 from drl_cli.envs import preprocessors
@@ -27,20 +26,13 @@ from drl_cli.envs.callback_episodes import CallbackEpisodes
 from drl_cli.envs.env_reuse import FOREIGN, EnvMaker, EpisodeSeeds
 from drl_cli.envs.env_smoke_test import close
 from drl_cli.envs.env_spec import EnvSetup
+from drl_cli.envs.env_tasks import EnvTasks
 from drl_cli.envs.frame_stack import FrameStack
-from drl_cli.envs.remote_env import RemoteEnv
+from drl_cli.envs.remote_env import game_goes_on
 from drl_cli.envs.render import Viewer
 from drl_cli.envs.spaces import seen_dtype
-from drl_cli.envs.steps import ActionLogs, as_action, as_actions, as_number, is_finite, not_finite_error
+from drl_cli.envs.steps import ActionLogs, Stepped, as_action, as_actions, as_number, is_finite, not_finite_error
 from drl_cli.errors import CheckpointError, PluginFailed
-
-
-class Stepped(NamedTuple):
-    """What one step of all environments brought."""
-
-    rewards: list[float]  # N, 0 for those that broke or stood still
-    ends: list[tuple[int, bool, bool, np.ndarray]]  # (index, terminated, truncated, real last observation)
-    broken: list[int]  # indices of environments whose step broke the episode, see ``EnvBatch.step``
 
 
 class EnvBatch:
@@ -71,6 +63,7 @@ class EnvBatch:
         self.making_s = 0.0  # spent on new objects, the first ones left out; taken by the worker
         self._seeds = EpisodeSeeds(setup["id"], key, count)
         self._maker = EnvMaker(setup, count)
+        self._tasks = EnvTasks(setup, count)
         self._envs: list[Any] = [None] * count  # gymnasium.Env or RemoteEnv; None: not made yet
         self._is_spent = [True] * count  # whether the next seed needs a new object: there is none yet, or it raised
         self._began = np.zeros(count, np.int64)  # after how many logged actions the running episode began
@@ -220,6 +213,10 @@ class EnvBatch:
         """Return the environments that are there, a gymnasium.Env or RemoteEnv each: all after the first reset."""
         return [env for env in self._envs if env is not None]
 
+    def set_task(self, task: Any) -> None:
+        """Set the task of all environments, those of later objects too; see ``envs.env_tasks``."""
+        self._tasks.set(task, self._envs, self._logs.lengths if self._logs is not None else ())
+
     def close(self) -> None:
         """Close all environments."""
         self._viewers[0].broken()
@@ -253,7 +250,7 @@ class EnvBatch:
             self._notify_end(index)
             self._notify_begin(index)
             return
-        if not _goes_on(self._envs[index]):
+        if not game_goes_on(self._envs[index]):
             self._viewers[index].ended(self.notes)
             self._notify_end(index)
         if self._keeps(index):
@@ -282,13 +279,13 @@ class EnvBatch:
 
     def _keeps(self, index: int) -> bool:
         """Whether the next episode goes on from the present one without a seed."""
-        if _goes_on(self._envs[index]):
+        if game_goes_on(self._envs[index]):
             return True
         return not self._is_spent[index] and bool(self._logs.lengths[index] < self._plan["fresh_after"])
 
     def _again(self, index: int) -> None:
         """Begin the next life or game in the same object, without a seed."""
-        mid_game = _goes_on(self._envs[index])
+        mid_game = game_goes_on(self._envs[index])
         self._set_first(index, self._envs[index].reset()[0])
         self._mid_game[index] = mid_game
 
@@ -300,6 +297,7 @@ class EnvBatch:
                 if self._is_spent[index]:
                     self._replace(index)
                 self._logs.clear(index)
+                self._tasks.begin(index, self._envs[index])
                 self._set_first(index, self._envs[index].reset(seed=seed)[0])
                 break
             except FOREIGN as error:
@@ -337,13 +335,14 @@ class EnvBatch:
             self._logs = ActionLogs(self.count, self._envs[index].action_space)
         self.making_s += time.perf_counter() - began
 
-    def state(self) -> tuple[dict[str, np.ndarray], dict[str, list[int]]]:
+    def state(self) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
         """Return ({name: array}, facts): the running games as their actions, and how far each stream is."""
         arrays = {}
         for index in range(self.count):
             arrays[f"actions_{index}"] = self._logs.taken(index)
             arrays[f"obs_{index}"] = self.one_obs(index)[0]
-        return arrays, {"episode": list(self._seeds.used), "failures": list(self._seeds.failures)}
+        facts = {"episode": list(self._seeds.used), "failures": list(self._seeds.failures)}
+        return arrays, facts | self._tasks.state()
 
     def load(self, arrays: Mapping[str, np.ndarray], facts: Mapping[str, Any]) -> list[int]:
         """Replay the running episodes of ``state`` in new environments; returns the indices of those that came out otherwise.
@@ -365,21 +364,24 @@ class EnvBatch:
         self._seeds.used = [episode - 1 for episode in episodes]
         self._is_spent = [True] * self.count
         self._start_processes()
-        differing = [index for index, (actions, obs) in enumerate(running) if not self._replayed(index, actions, obs)]
+        differing = [index for index, episode in enumerate(running) if not self._replayed(index, *episode, facts)]
+        self._tasks.load(facts)
         self._seeds.failures = failures
         self.making_s = 0.0
         return differing
 
-    def _replayed(self, index: int, actions: np.ndarray, obs: np.ndarray) -> bool:
+    def _replayed(self, index: int, actions: np.ndarray, obs: np.ndarray, facts: Mapping[str, Any]) -> bool:
         """Play the running episode of environment ``index`` again; returns whether it ends with ``obs``."""
+        tasks = self._tasks.replaying(facts, index)
         self.restart(index)
         self._viewers[index].broken()  # what was played before the run was resumed has been filmed already
         if len(actions) and not self._logs.fits(actions):
             raise CheckpointError(
                 f"{self._setup['id']}: the actions of its running episodes do not fit its action space."
             )
-        for action in self._logs.as_given(actions):
+        for step, action in enumerate(self._logs.as_given(actions)):
             try:
+                self._tasks.again(index, self._envs[index], step, tasks.get(step, []))
                 _, reward, terminated, truncated, goes_on = self._take(index, action)
                 self._notify_step(index, action, reward)
                 if terminated or truncated:
@@ -391,9 +393,5 @@ class EnvBatch:
             except FOREIGN:
                 self._is_spent[index] = True
                 return False
+        self._tasks.again(index, self._envs[index], len(actions), tasks.get(len(actions), []))
         return np.array_equal(self.one_obs(index)[0], obs)
-
-
-def _goes_on(env: gymnasium.Env | RemoteEnv) -> bool:
-    """Whether the episode that has just ended was a life of a game that goes on with the next reset."""
-    return env.goes_on if isinstance(env, RemoteEnv) else preprocessors.goes_on(env)

@@ -159,7 +159,7 @@ class EnvSetup(_Named, total=False):
     ``fresh_envs``: whether every episode has a new object; ``remote``: whether each environment has a process of its own
     where there are several. ``videos``: the folder for videos of training episodes. ``spaces``: for workers that read files.
     ``agents``: of an environment with several agents. ``policies``: of a reader there, the policy whose steps it reads, then
-    the others.
+    the others. ``task``: a list with the task of a curriculum, where one has been set.
     """
 
     preprocessing: Preprocessing | None
@@ -171,6 +171,7 @@ class EnvSetup(_Named, total=False):
     spaces: EnvSpec
     agents: AgentsSetup
     policies: Sequence[str]
+    task: Sequence[Any]
 
 
 def agents_of(setup: EnvSetup) -> AgentsSetup:

@@ -22,7 +22,7 @@ from gymnasium.envs.registration import parse_env_id
 from gymnasium.wrappers import TimeLimit
 
 from drl_cli import plugins
-from drl_cli.config.env_names import TEAM_ID, displayed
+from drl_cli.config.env_names import EXTERNAL_ID, TEAM_ID, displayed
 from drl_cli.config.episode_metrics import UNBOUNDED_STEPS
 from drl_cli.envs import bundled_envs, custom_envs, mujoco_renderer, preprocessors
 from drl_cli.envs.env_smoke_test import close, try_out
@@ -129,13 +129,14 @@ def resolve(env_id: str, strict: bool = False, trusted: bool = False) -> EnvName
 def registered_ids(with_games: bool = False) -> list[str]:
     """Return the ids of all registered environments; Atari games are among them ``with_games`` or if one was asked for.
 
-    Those of PettingZoo and mpe2 are there where these are installed. ``drl/Team-v1`` is not: it wraps others.
+    Those of PettingZoo and mpe2 are there where these are installed. ``drl/Team-v1`` and ``drl/External-v1`` are not: they
+    stand for others.
     Raises EnvError where ale_py is installed and broken.
     """
     plugins.discover()
     if with_games:
         _is_known("ALE/")  # no environment: whatever the registry lacks has the games registered
-    there = [env_id for env_id in gymnasium.registry if not _is_stub(env_id) and env_id != TEAM_ID]
+    there = [env_id for env_id in gymnasium.registry if not _is_stub(env_id) and env_id not in (TEAM_ID, EXTERNAL_ID)]
     return [*there, *names.listed(with_games)]
 
 

@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from drl_cli.envs import remote_env_process
+from drl_cli.envs import preprocessors, remote_env_process
 from drl_cli.envs.remote_env_process import STEPPED, pack, unpack
 from drl_cli.errors import EnvError, RaisedElsewhere
 
@@ -178,3 +178,8 @@ def misfits(config: CommonKeys) -> list[str]:
         "makes environments step at once.",
     }
     return [f"{name}: {why}" for name, why in kept.items() if getattr(config, name)]
+
+
+def game_goes_on(env: gymnasium.Env | RemoteEnv) -> bool:
+    """Whether the episode that has just ended was a life of a game that goes on with the next reset."""
+    return env.goes_on if isinstance(env, RemoteEnv) else preprocessors.goes_on(env)

@@ -6,7 +6,7 @@ Used by all that step environments. The actions of running episodes are kept so 
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
@@ -24,6 +24,14 @@ def as_action(action: np.ndarray) -> Any:
 def as_actions(actions: np.ndarray) -> list:
     """Return a list of what each environment takes for ``actions`` [N, …]: copies, which it may write to."""
     return actions.tolist() if actions.ndim == 1 else list(actions.copy())
+
+
+class Stepped(NamedTuple):
+    """What one step of all environments brought."""
+
+    rewards: list[float]  # N, 0 for those that broke or stood still
+    ends: list[tuple[int, bool, bool, np.ndarray]]  # (index, terminated, truncated, real last observation)
+    broken: list[int]  # indices of environments whose step broke the episode, see ``EnvBatch.step``
 
 
 class ActionLogs:

@@ -104,6 +104,36 @@ def one_stream(columns: Columns, stream: int, steps: int) -> Columns:
     return own | {"end_obs": columns["end_obs"][owners == stream]}
 
 
+def end_to_end(columns: Columns, shape: tuple[int, int]) -> Columns:
+    """Return a fragment of streams of different lengths as one of ``shape`` [T, N], which has as many steps, without padding.
+
+    Streams follow one another, and go on in the next column where one is full; one that does not end is truncated there, with
+    the observation after its last step, so that its value is bootstrapped. For learning from trajectories: nothing continues
+    in another fragment.
+    """
+    steps, count = shape
+    lengths = columns.get("steps", np.full(columns["reward"].shape[1], len(columns["reward"]), np.int64))
+    real = np.arange(len(columns["reward"])) < lengths[:, None]  # [streams, rows]
+    names = [name for name in columns if not name.startswith(("end_", "tail_")) and name not in ("cut", "steps")]
+    line = {name: columns[name].swapaxes(0, 1)[real] for name in names}  # [T·N, …]
+    stream = np.repeat(np.arange(len(lengths)), lengths)
+    is_last = np.append(stream[1:] != stream[:-1], True)
+    ended = line["terminated"] | line["truncated"]
+    cut = is_last & ~ended & (np.arange(len(stream)) % steps != steps - 1)
+    line["truncated"] |= cut
+    at_step, of_stream = np.nonzero(columns["terminated"] | columns["truncated"])
+    at_end = (lengths.cumsum() - lengths)[of_stream] + at_step
+    step, column = np.nonzero((ended | cut).reshape(count, steps).T)  # as ends are ordered: by step, then by column
+    found = {name: values.reshape(count, steps, *values.shape[1:]).swapaxes(0, 1) for name, values in line.items()}
+    for name in ("obs", *(name for name in names if name.startswith("state_"))):
+        after = np.concatenate([line[name][1:], line[name][:1]])  # what follows each step
+        after[is_last] = columns[f"tail_{name}"][stream[is_last]]
+        found[f"tail_{name}"] = after[steps - 1 :: steps].copy()
+        after[at_end] = columns[f"end_{name}"]
+        found[f"end_{name}"] = after[column * steps + step]
+    return {name: np.ascontiguousarray(values) for name, values in found.items()} | {"cut": np.ones(count, bool)}
+
+
 class Meta(NamedTuple):
     """Which fragment this is. ``add`` is idempotent on (worker, incarnation, sequence)."""
 
@@ -144,3 +174,4 @@ class Token(NamedTuple):
     reading: ReadProgress | None = None  # where it was read, not sampled
     told: tuple[Any, ...] = ()  # (custom_metrics, hist_data) of callbacks, of each episode that ended and has any
     agents: tuple[AgentReturns, ...] = ()  # of several agents: the episodes that ended, by agent
+    scored: tuple[tuple[float, int], ...] = ()  # (return, length) of clients' episodes that were played to be scored

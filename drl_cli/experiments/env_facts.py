@@ -3,9 +3,11 @@
 User: ``experiments.spec``.
 """
 
+import contextlib
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
+from drl_cli.actors import policy_server
 from drl_cli.algorithms import table
 from drl_cli.algorithms.row import Algorithm
 from drl_cli.config.env_names import TEAM_ID
@@ -13,12 +15,15 @@ from drl_cli.config.parse import refuse
 from drl_cli.config.sections.common import CommonKeys
 from drl_cli.config.sections.multi_agent import asked, config_of_policy
 from drl_cli.config.sections.on_policy import TrajectoryKeys
+from drl_cli.config.sections.policy_server import is_served
 from drl_cli.config.sections.replay import ReplayKeys
-from drl_cli.envs import make, preprocessors
+from drl_cli.envs import env_tasks, make, preprocessors
 from drl_cli.envs.env_spec import AgentsSetup, PolicyAgents
 from drl_cli.envs.multi_agent import open_envs
-from drl_cli.errors import ConfigError
+from drl_cli.envs.spaces import misfit
+from drl_cli.errors import ConfigError, EnvError
 from drl_cli.experiments import agent_checks, agent_policies
+from drl_cli.runtime.curriculum import NEEDED, can_set_tasks
 
 _FORMS = ("parallel", "aec")
 
@@ -40,6 +45,24 @@ def found(row: Algorithm, config: CommonKeys, env_id: str) -> Found:
 
     ``env_id``: a resolved one. Raises EnvError, and ConfigError for a ``multiagent`` block that does not fit its agents.
     """
+    found = _found(row, config, env_id)
+    if config.env_task_fn is not None:
+        _check_tasks(row, config, found.facts)
+    return found
+
+
+def _check_tasks(row: Algorithm, config: CommonKeys, facts: Mapping[str, Any]) -> None:
+    """Raise ConfigError where ``env_task_fn`` could not set the task of the environments."""
+    if not can_set_tasks(row, config, "agents" in facts):
+        raise ConfigError(f"env_task_fn: {NEEDED}. Leave it out.")
+    with contextlib.closing(opened(facts)) as env:
+        if not env_tasks.is_settable(env):
+            raise ConfigError(f"env_task_fn: {facts['id']} has neither set_task nor set_phase. Leave it out.")
+
+
+def _found(row: Algorithm, config: CommonKeys, env_id: str) -> Found:
+    if is_served(config):
+        return _of_clients(row, config, env_id)
     kind = _kind(config, env_id)
     if kind is None:
         _refuse_several(config, env_id)
@@ -93,6 +116,28 @@ def _of_one(row: Algorithm, config: CommonKeys, env_id: str) -> Found:
     spaces = make.check(env_id, config.env_config, row, plan, table.fitting(row.team))
     facts = {"id": env_id, "env_config": config.env_config, "spaces": spaces, "preprocessing": plan}
     return Found(facts, config, [], [])
+
+
+def _of_clients(row: Algorithm, config: CommonKeys, env_id: str) -> Found:
+    """Return the facts of an environment of which external simulators take the place: it is made for its spaces."""
+    plan = preprocessors.plan(config, env_id)
+    with contextlib.closing(make.make(env_id, config.env_config, preprocessing=plan)) as env:
+        spaces = make.describe(env)
+    spaces["frames"] = preprocessors.frames_of(plan)
+    problem = misfit(spaces, row, table.fitting(row.team))
+    if problem:
+        raise EnvError(f"{env_id}: {problem}")
+    if isinstance(config, TrajectoryKeys) and spaces["frames"] > 1:
+        raise ConfigError(
+            f"model.framestack: with input policy_server {row.name} sees one image at a time. Set it to false."
+        )
+    notices = []
+    if isinstance(config, ReplayKeys) and config.worker_side_prioritization:
+        config = config.model_copy(update={"worker_side_prioritization": False})
+        notices.append("worker_side_prioritization is off: clients' steps enter with the highest priority.")
+    policy_server.token_of(config.policy_server)  # type: ignore[attr-defined]  # a misfit is shown before anything is loaded
+    facts = {"id": env_id, "env_config": config.env_config, "spaces": spaces, "preprocessing": plan}
+    return Found(facts, config, [], notices)
 
 
 def _of_team(row: Algorithm, config: CommonKeys, env_id: str, kind: str) -> Found:

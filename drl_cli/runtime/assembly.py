@@ -28,6 +28,7 @@ from drl_cli.config.sections.estimates import methods
 from drl_cli.config.sections.exploration_settings import exploration_settings
 from drl_cli.config.sections.multi_agent import config_of_policy
 from drl_cli.config.sections.offline import output_folder, reads, reads_only
+from drl_cli.config.sections.policy_server import is_served
 from drl_cli.config.sections.replay import BufferKeys, shards
 from drl_cli.config.sections.resources import gpus, learners, num_cpus_per_learner
 from drl_cli.config.sections.rollout import RolloutKeys, on_loss
@@ -248,7 +249,9 @@ def _make_replay(setup: RunSetup, cluster: Cluster, options: Mapping[str, Any]) 
 
 
 def _worker_of(row: Algorithm, config: CommonKeys, is_several: bool) -> Any:
-    """Return the dotted name of the worker's class: one that samples, reads, or does both; ``is_several``: agents."""
+    """Return the dotted name of the worker's class: one that samples, reads, does both, or serves; ``is_several``: agents."""
+    if is_served(config):
+        return loop_kinds.SERVED
     if not reads(config):
         return loop_kinds.AGENTS_WORKER if is_several else loop_kinds.kind_of(row).worker
     if not reads_only(config):
@@ -305,9 +308,11 @@ class WorkerMaker:
         given = self._setup.env
         env = {name: given.get(name, ()) for name in ("id", "env_config", "imports", "plugins")}
         env["preprocessing"] = given.get("preprocessing")
+        if given.get("task"):
+            env["task"] = given["task"]
         if given.get("videos"):
             env["videos"] = given["videos"]
-        if reads(self._setup.config):
+        if reads(self._setup.config) or is_served(self._setup.config):
             env["spaces"] = given["spaces"] | {"frames": self._setup.spec.frames}
         if given.get("agents"):
             env["agents"] = given["agents"]
@@ -332,6 +337,8 @@ def make_tester(setup: RunSetup, cluster: Cluster, server: Handle) -> Handle | M
         "callbacks": config.callbacks,
         "custom_eval_function": config.custom_eval_function,
     }
+    if env.get("task"):
+        setting["task"] = env["task"]
     kind, spec = loop_kinds.TESTER, setup.spec
     if setup.policies is not None:
         kind, spec, setting["agents"] = loop_kinds.AGENTS_TESTER, setup.specs, env["agents"]

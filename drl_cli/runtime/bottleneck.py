@@ -32,13 +32,14 @@ class Shares(NamedTuple):
 class Setting(NamedTuple):
     """``loop``: last part of its module's name; ``workers``: num_workers; ``cores``: that this process may use.
 
-    ``reads``: workers read files, and none samples.
+    ``reads``: workers read files, and none samples; ``is_served``: external simulators sample.
     """
 
     loop: str
     workers: int
     cores: int
     reads: bool = False
+    is_served: bool = False
 
 
 class HoldUp(NamedTuple):
@@ -137,6 +138,8 @@ def _sample_faster(shares: Shares, setting: Setting) -> str:
 
 
 def _more_workers(setting: Setting) -> str:
+    if setting.is_served:
+        return "start more simulators"
     if setting.workers < setting.cores:
         return "raise num_workers" if setting.workers else "set num_workers"
     return f"all {setting.cores} cores sample already"

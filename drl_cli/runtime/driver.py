@@ -14,15 +14,18 @@ from pathlib import Path
 from typing import Any, NamedTuple, TypedDict, cast
 
 from drl_cli import checkpoints, events
+from drl_cli.actors.part_records import ScoredEpisode
 from drl_cli.algorithms import table
 from drl_cli.config.result_names import Goal
 from drl_cli.config.sections.common import CommonKeys, min_iter_seconds
-from drl_cli.contracts import Cluster
+from drl_cli.config.sections.policy_server import is_served
+from drl_cli.contracts import Cluster, Handle
 from drl_cli.envs import callbacks
 from drl_cli.errors import CheckpointError, Overdue
 from drl_cli.policies import custom_models
 from drl_cli.runtime import assembly, run_restore, run_state
 from drl_cli.runtime.assembly import Parts
+from drl_cli.runtime.curriculum import Curriculum
 from drl_cli.runtime.evaluation_schedule import EvaluationSchedule
 from drl_cli.runtime.evaluator import Scoring, Snapshot
 from drl_cli.runtime.iteration_result import IterationResult, Results
@@ -33,6 +36,7 @@ from drl_cli.runtime.progress import Progress
 from drl_cli.runtime.run_clock import REST_S, SAVE_S, Deadline, RunClock, reached
 from drl_cli.runtime.run_restore import Restore
 from drl_cli.runtime.run_state import Counters, RunMoment, RunState, StatesAtHand
+from drl_cli.runtime.worker_set import WorkerSet
 
 PATIENCE_S = 1.2  # after a stop with the running iteration of a run without workers
 SLOW_S = 1.0  # a call of the learner that takes so long may be waited for in vain when the run is to end
@@ -75,7 +79,7 @@ class Driver:
         ``stop_requested()`` becomes true when the run should end soon. ``cluster``: to be used instead of one that ``start``
         makes.
         """
-        self.row, self.config, self.env = table.find(algorithm), config, env
+        self.row, self.config, self.env = table.find(algorithm), config, dict(env)
         self._options: Options = options or {}
         self._stop_requested = stop_requested or (lambda: False)
         self.clock = RunClock()
@@ -85,6 +89,8 @@ class Driver:
         self._saved: _Saved | None = None
         self._at_hand = StatesAtHand()  # of a slow learner
         self.hooks = callbacks.make(config)  # the driver's object of callbacks, None without any
+        self.workers = WorkerSet(lambda: self.parts.pool.handles())
+        self.curriculum = Curriculum(self.row, config, self.env, self.workers, self._with_environments)
         self._has_started = False
         self.is_overdue = False  # it had to end before all came to rest: only states at hand are saved
         self._saving_s = 0.0  # in which everything stood still
@@ -167,8 +173,23 @@ class Driver:
         steps = self.loop.sampled - first
         result = self._results.close(self.loop, self.parts.pool, self.clock, self.scoring, (seconds, steps))
         if self.hooks:
-            self.hooks.train_result(cast("dict[str, Any]", result))  # it may add fields of its own
+            fields = cast("dict[str, Any]", result)  # to which it may add
+            self.hooks.train_result(fields, trainer=self, workers=self.workers)
+        self.curriculum.advance(result)
+        if self.curriculum.task:
+            result["info"]["env_task"] = self.curriculum.task[0]
         return result
+
+    def _with_environments(self) -> list[Handle]:
+        return [*self.parts.pool.handles().values(), *self.evaluations.handles()]
+
+    def get_task(self) -> Any:
+        """Return the task of the environments, see ``runtime.curriculum``."""
+        return self.curriculum.get_task()
+
+    def set_task(self, task: Any) -> None:
+        """Set the task of all environments, and keep it in checkpoints. For callbacks. Raises InputError, PluginFailed."""
+        self.curriculum.set_task(task)
 
     def _sample_and_learn(self) -> None:
         """Do what an iteration does until it is long enough, or has to end."""
@@ -239,12 +260,27 @@ class Driver:
         return self.scoring.newest_result
 
     def _evaluate_when_due(self) -> None:
-        if not self.evaluations.is_due(self.clock.iteration, self.loop):
-            return
+        if is_served(self.config):
+            self._take_scores()
+        elif self.evaluations.is_due(self.clock.iteration, self.loop):
+            self.evaluations.begin(self._snapshot(), self._stop_requested)
+
+    def _snapshot(self) -> Snapshot:
         self.loop.settle()
         version, arrays = self.parts.learner.call("publish").result()
         self.loop.ledger.pushed(version)
-        self.evaluations.begin(Snapshot(version, arrays, self.moment()), self._stop_requested)
+        return Snapshot(version, arrays, self.moment())
+
+    def _take_scores(self) -> None:
+        """Make an evaluation of the episodes that clients of a policy server have played to be scored, once they suffice."""
+        ledger, config = self.loop.ledger, self.config
+        interval, scored = config.evaluation_interval, ledger.meters.scored
+        if not interval or self.clock.iteration % interval or not ledger.updates:
+            return
+        if len(scored) >= config.evaluation_num_episodes:
+            episodes = [ScoredEpisode(reward, length, seed=0, terminated=False) for reward, length in scored]
+            scored.clear()
+            self.scoring.take(self._snapshot(), episodes)
 
     # -- checkpoints --------------------------------------------------------------------------------------------
 
@@ -276,6 +312,8 @@ class Driver:
         }
         if self.hooks:
             state["callbacks"] = self.hooks.state()
+        if self.curriculum.task:
+            state["task"] = self.curriculum.task
         return state
 
     def load(self, state: Mapping[str, Any], exact: bool, with_replay: bool) -> None:
@@ -285,6 +323,8 @@ class Driver:
         self.scoring.load(state["scoring"], exact)
         if exact and self.hooks:
             self.hooks.load(state.get("callbacks"))
+        if exact:
+            self.curriculum.load(state.get("task"))
         self.loop.load(state["loop"], with_replay)
 
     def save(self, run_folder: Path, reason: str = "periodic") -> Path:

@@ -49,6 +49,12 @@ class EvaluationSchedule:
             self._tester = assembly.make_tester(self._setup, self._cluster, self._server)
         return self._tester
 
+    def handles(self) -> tuple[Handle, ...]:
+        """Return the testers that there are."""
+        if self._tester is None:
+            return ()
+        return self._tester.handles if isinstance(self._tester, ManyTesters) else (self._tester,)
+
     def is_due(self, iteration: int, loop: Loop) -> bool:
         """Return whether to begin one after ``iteration``."""
         interval = self._setup.config.evaluation_interval
@@ -94,7 +100,7 @@ class EvaluationSchedule:
     def _replace_tester(self, lost: PartLost | PartFailed) -> None:
         self._lost += 1
         self.scoring.abandon()
-        for handle in self._tester.handles if isinstance(self._tester, ManyTesters) else ():
+        for handle in self.handles() if isinstance(self._tester, ManyTesters) else ():
             self._cluster.kill(handle)  # the others of several: their episodes are of no use any more
         self._tester = None
         events.report("worker_lost", worker="tester", incarnation=self._lost - 1, text=str(lost))

@@ -92,6 +92,12 @@ class Scoring:
         else:
             self._play_first()
 
+    def take(self, snapshot: Snapshot, episodes: Sequence[ScoredEpisode]) -> None:
+        """Count ``episodes`` that clients of a policy server have played as an evaluation of ``snapshot``; none confirm it."""
+        self.count += 1
+        self._snapshot, self._estimates, self._first = snapshot, None, self._summed(episodes)
+        self._complete(None)
+
     def _play_first(self) -> None:
         self._play(Stage.PLAYING, "tester", ROUND if self._counts_steps else self._config.evaluation_num_episodes)
 

@@ -99,6 +99,7 @@ class Meters:
         self.read: Tally | None = None  # where files are read: how much
         self.slowest = 0.0  # seconds of the longest call of the learner
         self._exploring: dict[int, Mapping[str, float]] = {}  # worker -> ``Token.exploration`` of its newest fragment
+        self.scored: list[tuple[float, int]] = []  # ``Token.scored`` since the last evaluation
         self._reset()
 
     def _reset(self) -> None:
@@ -122,6 +123,7 @@ class Meters:
         self._new_episodes += len(token.episodes)
         self.bad_transitions += token.bad_transitions
         self._steps += steps
+        self.scored += token.scored if isinstance(token, Token) else ()
         if token.reading is None:  # no weights act where files are read
             self.lag = max(0, newest - token.meta.version)
             self._lags.append(self.lag)

@@ -8,6 +8,7 @@ from typing import Any
 from drl_cli import events
 from drl_cli.algorithms import table
 from drl_cli.config.sections.offline import reads_only
+from drl_cli.config.sections.policy_server import is_served
 from drl_cli.config.sections.replay import BufferKeys
 from drl_cli.runtime import machine
 from drl_cli.runtime.assembly import RunSetup
@@ -28,7 +29,9 @@ class Progress:
         self._config, self._loop, self._pool, self._began = config, loop, pool, began
         self._with_tensorflow, self._only_reads = setup.row.tensorflow, reads_only(config)
         self._capacity = config.buffer_size if isinstance(config, BufferKeys) else None
-        kind = Setting(table.loop_name(setup.row), config.num_workers, machine.cores(), self._only_reads)
+        kind = Setting(
+            table.loop_name(setup.row), config.num_workers, machine.cores(), self._only_reads, is_served(config)
+        )
         self._bottleneck = Bottleneck(kind)
         self._last = 0.0
         self._mark = (time.monotonic(), loop.sampled, loop.ledger.updates)  # from which rates are measured

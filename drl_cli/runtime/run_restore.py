@@ -13,6 +13,7 @@ from drl_cli import checkpoints, events
 from drl_cli.algorithms.table import Algorithm
 from drl_cli.config.sections.common import CommonKeys
 from drl_cli.config.sections.offline import reads_only
+from drl_cli.config.sections.policy_server import is_served
 from drl_cli.envs import carry_over, make
 from drl_cli.envs.multi_agent import open_envs
 from drl_cli.envs.multi_agent.policy_choice import ODDS
@@ -193,6 +194,9 @@ def _how_exact(setup: RunSetup, kept: str, differing: int) -> tuple[str, str]:
     came out otherwise.
     """
     config, name = setup.config, setup.env["id"]
+    if is_served(config):
+        text = f"{differing} episodes were running at its clients, which have to start them anew" if differing else ""
+        return "notice", f"Resumed, but not bit for bit: its simulators are elsewhere. {text}".rstrip(". ") + "."
     count = max(1, config.num_workers) * config.num_envs_per_worker
     lost = f"{differing} of {count} running episodes differed when they were replayed, and start anew"
     if config.num_workers or reads_only(config):  # with workers the clock decides too; files hold no environment
@@ -214,7 +218,7 @@ def _how_exact(setup: RunSetup, kept: str, differing: int) -> tuple[str, str]:
 def _carried_over(setup: RunSetup) -> str:
     """Return what the environment of an inline run keeps over a reset with a seed, by a trial; empty for nothing."""
     config, env = setup.config, setup.env
-    if config.num_workers or config.fresh_envs or reads_only(config):
+    if config.num_workers or config.fresh_envs or reads_only(config) or is_served(config):
         return ""
     try:
         if setup.policies is None or env["agents"]["kind"] == "copies":

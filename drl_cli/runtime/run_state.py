@@ -55,6 +55,7 @@ class RunState(_Driven, total=False):
     """What ``state.json`` holds of the driver; of the parts it holds ``replay``, ``workers`` and ``exact`` too."""
 
     callbacks: Any  # what the driver's object of callbacks keeps
+    task: list[Any]  # a list with the task of a curriculum
 
 
 def save(

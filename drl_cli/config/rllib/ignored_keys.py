@@ -31,7 +31,6 @@ ANYWAY = {
     ("no_done_at_end",): (False,),
     ("soft_horizon",): (False,),
     ("compress_observations",): (False,),
-    ("env_task_fn",): (None,),
     ("logger_config",): (None,),
     ("observation_space",): (None,),
     ("action_space",): (None,),

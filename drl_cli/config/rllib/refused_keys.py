@@ -18,6 +18,9 @@ _LEARNER = (
 )
 _INTERNAL = "internal to RLlib; drl has no equivalent. Remove the key."
 _PYTHON = "a Python object, which a plain-data config cannot contain."
+_SPACES = (
+    "the spaces are the environment's own; those of an external simulator are keys of env_config (drl/External-v1)."
+)
 _STORE = "set the size of the object store with --ray-object-store-memory."
 _FILM = "its workers play perturbed policies; record the learnt one with: drl rollout CHECKPOINT --video-dir DIR"
 
@@ -25,8 +28,8 @@ NEVER = {
     "optimizer": "arguments of RLlib's old policy optimizers. Of them num_replay_buffer_shards is read, as num_replay_shards.",
     "env_task_fn": _PYTHON,
     "logger_config": "select loggers with --logger NAME, in addition to the files of the run's folder.",
-    "observation_space": "the spaces are the environment's own.",
-    "action_space": "the spaces are the environment's own.",
+    "observation_space": _SPACES,
+    "action_space": _SPACES,
     "in_evaluation": _INTERNAL,
     "fake_sampler": _INTERNAL,
     "sample_collector": _INTERNAL,
@@ -72,10 +75,7 @@ _PLAYS = "it evaluates weights by playing episodes, which recorded experience ca
 _NEWEST = "it is on-policy, and recorded steps are from another policy"
 
 INSTEAD = {
-    "input": (
-        ("vf_loss_coeff", _NEWEST),
-        ("noise_stdev", _PLAYS),
-    ),
+    "input": (("noise_stdev", _PLAYS),),
     "input_evaluation": (("vf_loss_coeff", _NEWEST), ("noise_stdev", _PLAYS)),
     "off_policy_estimation_methods": (("vf_loss_coeff", _NEWEST), ("noise_stdev", _PLAYS)),
     "beta": (("bc_logstd_coeff", "BC is MARWIL with a beta of 0"),),

@@ -33,6 +33,15 @@ class EnvironmentKeys(Section):
         max_length=200,
     )
     env_config: PlainMapping = key({}, "Keyword arguments of gymnasium.make for this environment, plain data.")
+    env_task_fn: str | None = key(
+        None,
+        "A curriculum: the name under which a module of --import, or an installed package, has registered a function "
+        "(drl_cli.register_env_task_fn). It is called after every iteration, and the task that it returns is set on all "
+        "environments (set_task or set_phase).",
+        allowed="the name of a registered task function, or null",
+        min_length=1,
+        max_length=200,
+    )
     fresh_envs: bool = key(
         False,
         "Construct a new environment for every training and evaluation episode; false resets the existing one with "

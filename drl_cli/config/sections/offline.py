@@ -14,8 +14,10 @@ from pydantic import AfterValidator, Field, model_validator
 from typing_extensions import Self
 
 from drl_cli.config.schema import MAX_TEXT, MisfitError, Section, Whole, default, key
+from drl_cli.config.sections.policy_server import POLICY_SERVER
 
 SAMPLER, DATASET, LOGDIR = "sampler", "dataset", "logdir"
+PLAYED = (SAMPLER, POLICY_SERVER)  # inputs that are no files
 FOLDER = "experience"  # of recordings, within the run's folder
 ELSEWHERE = "://"  # in what is no path: minari://…
 Column = Literal[
@@ -82,10 +84,11 @@ class InputKeys(Section):
 
     input: Paths | _Shares = key(
         SAMPLER,
-        "sampler: workers step the environment. Otherwise recorded experience is read: a file, a folder, a glob "
-        "pattern, a list of them, or minari://ID; it is kept as far as it fits into buffer_size. {sampler: 0.5, "
-        "PATH: 0.5}: shares of the steps that enter the buffer; files are then read repeatedly.",
-        allowed="sampler, a path, a list of paths, or a mapping of these to shares that sum to 1",
+        "sampler: workers step the environment. policy_server: external simulators ask for actions over HTTP and "
+        "report rewards; only the spaces of the environment are used. Otherwise recorded experience is read: a file, a "
+        "folder, a glob pattern, a list of them, or minari://ID; it is kept as far as it fits into buffer_size. "
+        "{sampler: 0.5, PATH: 0.5}: shares of the steps that enter the buffer; files are then read repeatedly.",
+        allowed="sampler, policy_server, a path, a list of paths, or a mapping of these to shares that sum to 1",
     )
     input_config: InputConfig = key(InputConfig(), "Where the files are if input is dataset.")
     shuffle_buffer_size: Whole = key(
@@ -105,12 +108,15 @@ class InputKeys(Section):
         if (self.input == DATASET) != (self.input_config.paths is not None):
             text = "without them" if self.input == DATASET else f"input is {self._input_in_words()}"
             raise MisfitError("input_config.paths", f"they go with input: dataset; {text}")
-        if self.actions_in_input_normalized and self.input == SAMPLER:
-            raise MisfitError("actions_in_input_normalized", "true speaks of files, and input is sampler; leave it out")
-        if self.shuffle_buffer_size and self.input == SAMPLER:
-            raise MisfitError("shuffle_buffer_size", "it speaks of files, and input is sampler; leave it out")
+        if self.actions_in_input_normalized and self.input in PLAYED:
+            text = f"true speaks of files, and input is {self.input}; leave it out"
+            raise MisfitError("actions_in_input_normalized", text)
+        if self.shuffle_buffer_size and self.input in PLAYED:
+            raise MisfitError("shuffle_buffer_size", f"it speaks of files, and input is {self.input}; leave it out")
         if not isinstance(self.input, (str, dict)) and SAMPLER in self.input:
             raise MisfitError("input", "sampler in a list has no share; write {sampler: 0.5, PATH: 0.5}")
+        if not isinstance(self.input, str) and POLICY_SERVER in self.input:
+            raise MisfitError("input", "policy_server is not mixed with other inputs; give it alone")
         return self
 
     def _input_in_words(self) -> str:
@@ -120,7 +126,7 @@ class InputKeys(Section):
 class InputStream(NamedTuple):
     """One source of steps."""
 
-    paths: tuple[str, ...] | None  # of files; None: workers step the environment
+    paths: tuple[str, ...] | None  # of files; None: workers step the environment, or serve external simulators
     share: float  # of the steps
 
 
@@ -134,7 +140,7 @@ def streams(config: Section) -> tuple[InputStream, ...]:
 
 
 def _paths(what: str | tuple[str, ...]) -> tuple[str, ...] | None:
-    if what == SAMPLER:
+    if what in PLAYED:
         return None
     return (what,) if isinstance(what, str) else tuple(what)
 
@@ -151,7 +157,7 @@ def reads_only(config: Section) -> bool:
 
 
 def samples(config: Section) -> bool:
-    """Return whether any steps are sampled in the environment."""
+    """Return whether any steps are sampled, in the environment or by external simulators."""
     return any(stream.paths is None for stream in streams(config))
 
 

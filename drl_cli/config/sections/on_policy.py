@@ -25,6 +25,7 @@ from drl_cli.config.sections.evaluation import EvaluationKeys
 from drl_cli.config.sections.exploration import TYPE, ExplorationConfig
 from drl_cli.config.sections.iteration import IterationKeys
 from drl_cli.config.sections.model import ACTIVATIONS, RecurrentNetwork
+from drl_cli.config.sections.policy_server import ServedInput
 from drl_cli.config.sections.resources import ResourceKeys
 from drl_cli.config.sections.rollout import RolloutKeys
 
@@ -64,6 +65,7 @@ class TrajectoryKeys(
     CommonKeys,
     EnvironmentKeys,
     RolloutKeys,
+    ServedInput,
     EvaluationKeys,
     IterationKeys,
     ResourceKeys,

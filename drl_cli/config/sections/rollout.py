@@ -13,6 +13,7 @@ from typing_extensions import Self
 from drl_cli.config.schema import MisfitError, Section, Whole, key
 from drl_cli.config.sections.exploration import ExplorationConfig
 from drl_cli.config.sections.offline import OutputKeys, reads_only
+from drl_cli.config.sections.policy_server import PolicyServerKeys
 
 
 class WorkerKeys(Section):
@@ -71,7 +72,7 @@ class WorkerKeys(Section):
     )
 
 
-class RolloutKeys(WorkerKeys, OutputKeys):
+class RolloutKeys(WorkerKeys, OutputKeys, PolicyServerKeys):
     """Keys of the part that steps environments with one policy, and explores on top of it."""
 
     synchronize_filters: bool = key(

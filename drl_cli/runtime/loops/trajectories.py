@@ -204,7 +204,8 @@ class TrajectoryLoop:
 
     def _take(self, reference: Call) -> None:
         taken = self._pool.take(reference)
-        if taken is not None and self._plan.took(*taken):
+        # A worker that serves external simulators may have nothing yet.
+        if taken is not None and taken[0].steps and self._plan.took(*taken):
             self.ledger.stored(taken[0], taken[0].steps)
 
     def _watch(self) -> None:

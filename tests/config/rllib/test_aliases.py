@@ -88,7 +88,7 @@ def test_key_that_the_algorithm_has_is_no_spelling_of_another():
     ("name", "mapping"),
     [
         ("DQN", {"lr_schedule": None, "lr": 0.1}),
-        ("PPO", {"lr_schedule": None, "entropy_coeff_schedule": None, "env_task_fn": None}),
+        ("PPO", {"lr_schedule": None, "entropy_coeff_schedule": None, "logger_config": None}),
         ("DDPG", {"lr_schedule": None, "per_worker_exploration": False}),
         ("SAC", {"batch_mode": "truncate_episodes", "logger_config": None}),
         ("ES", {"batch_mode": "complete_episodes", "synchronize_filters": True, "shuffle_buffer_size": 0}),

@@ -185,7 +185,9 @@ def test_other_value_than_the_common_default_is_still_refused_with_what_is_read_
     assert reading("TD3", {"model": {"fcnet_hiddens": [64]}})[1] == [
         "model.fcnet_hiddens: the layers are actor_hiddens and critic_hiddens (--config)."
     ]
-    assert reading("PPO", {"input": "/tmp/recorded"})[1][0].startswith("input: a key of ")
+    assert reading("PPO", {"input": "/tmp/recorded"})[1][0].startswith(
+        'input: "/tmp/recorded" is not allowed; it takes sampler or policy_server'
+    )
     assert reading("PPO", {"multiagent": {"policies": {"a": {}}}})[0].multiagent.policies == {"a": {}}
 
 

@@ -72,10 +72,13 @@ def test_paths_become_absolute_and_everything_else_stays(monkeypatch, tmp_path):
 @pytest.mark.parametrize(
     ("given", "text"),
     [
-        ({"input": {"sampler": 0.5, "a": 0.4}}, "input: .*the shares sum to 0.9, not to 1; it takes sampler, a path"),
+        (
+            {"input": {"sampler": 0.5, "a": 0.4}},
+            "input: .*the shares sum to 0.9, not to 1; it takes sampler, policy_server, a path",
+        ),
         ({"input": {}}, "it names nothing to read"),
         ({"input": ["sampler", "a"]}, r"input: sampler in a list has no share; write \{sampler: 0.5, PATH: 0.5\}"),
-        ({"input": []}, "input: .* is not allowed; it takes sampler, a path, a list of paths"),
+        ({"input": []}, "input: .* is not allowed; it takes sampler, policy_server, a path, a list of paths"),
         ({"input": "dataset"}, "input_config.paths: they go with input: dataset; without them"),
         ({"input_config": {"paths": "a"}}, "input_config.paths: they go with input: dataset; input is sampler"),
         ({"input_config": {"format": "parquet"}}, "input_config.format: .*parquet"),
@@ -100,10 +103,10 @@ def test_input_that_cannot_be_meant_is_refused_with_the_reason(given, text):
     [
         (
             "PPO",
-            "not of PPO: it is on-policy, and recorded steps are from another policy",
+            "it takes sampler or policy_server: it is on-policy, and recorded steps are from another policy",
         ),
-        ("A3C", "not of A3C: it is on-policy"),
-        ("IMPALA", "not of IMPALA: it is on-policy"),
+        ("A3C", "it takes sampler or policy_server: it is on-policy"),
+        ("IMPALA", "it takes sampler or policy_server: it is on-policy"),
         ("ES", "not of ES: it evaluates weights by playing episodes, which recorded experience cannot do"),
         ("R2D2", "input: files hold no states of the LSTM for its sequences to begin with"),
     ],

@@ -1,6 +1,6 @@
 """The rollout workers of a run, as RLlib's programs call them: functions on each of them and on their environments.
 
-User: ``api.trainer``. With ``num_workers: 0`` there is one worker, in this process. With Ray, functions and
+Users: ``api.trainer``, callbacks. With ``num_workers: 0`` there is one worker, in this process. With Ray, functions and
 results travel between processes. Deviation from RLlib: no further worker without environments stands beside the remote ones.
 """
 
