@@ -33,12 +33,15 @@ def narrowed(weights: Mapping[str, Arrays]) -> dict[str, dict[str, Any]]:
     }
 
 
-def widened(weights: Mapping[str, Arrays]) -> dict[str, dict[str, Any]]:
+def widened(weights: Mapping[str, Arrays]) -> dict[str, Arrays]:
     """Return {policy id: {name: array}} with float16 as float32, in which policies compute."""
-    return {
-        policy: {name: array.astype(np.float32) if array.dtype == np.float16 else array for name, array in own.items()}
-        for policy, own in weights.items()
-    }
+    return {policy: _widened(own) for policy, own in weights.items()}
+
+
+def _widened(own: Arrays) -> Arrays:
+    if all(array.dtype != np.float16 for array in own.values()):
+        return own
+    return {name: array.astype(np.float32) if array.dtype == np.float16 else array for name, array in own.items()}
 
 
 class WeightWait:

@@ -29,7 +29,7 @@ drl new env LineWalk -o my_envs.py
 """
 CLIENT_EXAMPLES = """
 drl new client
-drl new client -o simulator/policy_client.py
+drl new client -o heater_client.py
 """
 
 new = group.command_group(

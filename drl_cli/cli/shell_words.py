@@ -32,6 +32,8 @@ Words = Sequence[str | CompletionItem]
 OWN_ENVS = (
     "drl/StatelessCartPole-v1",
     "drl/ConnectFour-v1",
+    "drl/External-v1",
+    "drl/MountainCarTasks-v1",
     "drl/MultiAgentCartPole-v1",
     "drl/MultiAgentCartPoleCrashing-v1",
     "drl/TicTacToe-v1",

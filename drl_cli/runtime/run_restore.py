@@ -31,7 +31,7 @@ def check_fits(row: Algorithm, config: CommonKeys, env: Mapping[str, Any], ckpt:
     for what, stored, own in (
         ("algorithm", facts["algorithm"], row.name),
         ("environment", facts["env"], env["id"]),
-        ("frame stack", _frames(ckpt), frames_of(env.get("preprocessing"))),
+        ("frame stack", _frames(ckpt.path, facts), frames_of(env.get("preprocessing"))),
         # Older checkpoints do not have these keys.
         ("observation filter", before.get("observation_filter", "NoFilter"), config.observation_filter),
         ("reward scaling", before.get("reward_scaling", False), config.reward_scaling),
@@ -46,11 +46,11 @@ def check_fits(row: Algorithm, config: CommonKeys, env: Mapping[str, Any], ckpt:
             raise CheckpointError(f"{ckpt.path}: its {what} is {stored!r}, this run's is {own!r}.")
 
 
-def _frames(ckpt: checkpoints.Checkpoint) -> int:
+def _frames(path: object, facts: Mapping[str, Any]) -> int:
     try:
-        return frames_of(from_facts(ckpt.facts.get("preprocessing")))
+        return frames_of(from_facts(facts.get("preprocessing")))
     except CheckpointError as error:
-        raise CheckpointError(f"{ckpt.path}: {error}") from error
+        raise CheckpointError(f"{path}: {error}") from error
 
 
 def _spaces_by_policy(facts: Mapping[str, Any]) -> dict[str, Mapping[str, Any]]:

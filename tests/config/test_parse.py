@@ -109,7 +109,7 @@ def message(mapping, where="--config", name="SAC"):
         ),
         (
             {"evaluation_config": {"env_task_fn": 1}},
-            "evaluation_config.env_task_fn: not supported: a Python object, which a plain-data config cannot contain "
+            "evaluation_config.env_task_fn: 1 is not allowed; it takes the name of a registered task function, or null "
             "(--config).",
         ),
     ],

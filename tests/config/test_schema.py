@@ -122,6 +122,11 @@ DEFAULTS = {
     "evaluation_hold": 0,
     "metrics_smoothing_episodes": 100,
     "callbacks": None,
+    "env_task_fn": None,
+    "policy_server.address": "127.0.0.1",
+    "policy_server.port": 9900,
+    "policy_server.token_file": None,
+    "policy_server.episode_timeout_s": 60.0,
     "min_iter_time_s": None,
     "timesteps_per_iteration": 1000,
     "min_train_timesteps_per_iteration": 0,
@@ -299,7 +304,6 @@ _WINDOWS = {
 }
 _REPLAY = {
     *_WINDOWS,
-    "input",
     "input_config.format",
     "input_config.paths",
     "shuffle_buffer_size",
@@ -566,6 +570,8 @@ _NO_STREAMS = {"hiddens", "noisy", "sigma0"}
 _NO_SMOOTHING = {"huber_threshold", "l2_reg", "policy_delay", "smooth_target_policy", "use_huber"}
 _NO_SMOOTHING |= {"target_noise", "target_noise_clip"}
 
+_SERVED = {"input", *(f"policy_server.{name}" for name in ("address", "port", "token_file", "episode_timeout_s"))}
+
 DIFFERENCES = {
     "SAC": ({}, set()),
     "TQC": (
@@ -644,8 +650,8 @@ DIFFERENCES = {
     "APPO": ({**_ON_POLICY, **_LEARNERS, **_IMPALA, **_APPO}, {*_SOFT, *_REPLAY - {"policy_average"}}),
     "MARWIL": ({**_IMITATION, **_MARWIL}, {*_SOFT, *_WINDOWS}),
     "BC": (_IMITATION, {*_SOFT, *_WINDOWS}),
-    "ES": ({**_EVOLUTION, **_ES}, {*_SOFT, *_REPLAY, *_EXPLORING, "grad_clip"}),
-    "ARS": ({**_EVOLUTION, **_ARS}, {*_SOFT, *_REPLAY, *_EXPLORING, "grad_clip", "train_batch_size"}),
+    "ES": ({**_EVOLUTION, **_ES}, {*_SOFT, *_REPLAY, *_EXPLORING, *_SERVED, "grad_clip"}),
+    "ARS": ({**_EVOLUTION, **_ARS}, {*_SOFT, *_REPLAY, *_EXPLORING, *_SERVED, "grad_clip", "train_batch_size"}),
 }
 """What each algorithm has in other values than SAC or in addition, and which of SAC's keys it lacks."""
 
@@ -717,6 +723,9 @@ def accepts(schema, path, value):
 ANY_TEXT = ("env", "input", "output", "record_env", "custom_model", "callbacks", "custom_eval_function") + (
     "policy_mapping_fn",
     "observation_fn",
+    "env_task_fn",
+    "address",
+    "token_file",
 )
 """Keys whose value is a path or a name that no schema knows."""
 

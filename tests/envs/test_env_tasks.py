@@ -49,11 +49,11 @@ class Phased(Counting):
 
 
 del Phased.set_task
-gymnasium.register("Counting-v0", Counting, max_episode_steps=6)
+gymnasium.register("CountingTasks-v0", Counting, max_episode_steps=6)
 gymnasium.register("Phased-v0", Phased, max_episode_steps=6)
 
 
-def batch(count=2, env_id="Counting-v0", **setup):
+def batch(count=2, env_id="CountingTasks-v0", **setup):
     return EnvBatch({"id": env_id, "env_config": {}, **setup}, count, (1, 0))
 
 
@@ -62,7 +62,7 @@ def step(envs, times):
         envs.step_all(np.zeros(envs.count, np.int32))
 
 
-@pytest.mark.parametrize("env_id", ["Counting-v0", "Phased-v0"])
+@pytest.mark.parametrize("env_id", ["CountingTasks-v0", "Phased-v0"])
 def test_task_is_set_on_every_environment_at_once(env_id):
     envs = batch(env_id=env_id)
     envs.reset()

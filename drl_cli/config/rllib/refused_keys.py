@@ -26,7 +26,6 @@ _FILM = "its workers play perturbed policies; record the learnt one with: drl ro
 
 NEVER = {
     "optimizer": "arguments of RLlib's old policy optimizers. Of them num_replay_buffer_shards is read, as num_replay_shards.",
-    "env_task_fn": _PYTHON,
     "logger_config": "select loggers with --logger NAME, in addition to the files of the run's folder.",
     "observation_space": _SPACES,
     "action_space": _SPACES,
