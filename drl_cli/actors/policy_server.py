@@ -19,7 +19,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
-from drl_cli.config.sections.policy_server import TOKEN_VARIABLE, PolicyServerConfig
+from drl_cli.config.sections.served_input import TOKEN_VARIABLE, PolicyServerConfig
 from drl_cli.errors import ClusterUnavailable, ConfigError, reason_of
 from drl_cli.version import __version__
 

@@ -15,8 +15,8 @@ from drl_cli.config.parse import refuse
 from drl_cli.config.sections.common import CommonKeys
 from drl_cli.config.sections.multi_agent import asked, config_of_policy
 from drl_cli.config.sections.on_policy import TrajectoryKeys
-from drl_cli.config.sections.policy_server import is_served
 from drl_cli.config.sections.replay import ReplayKeys
+from drl_cli.config.sections.served_input import is_served
 from drl_cli.envs import env_tasks, make, preprocessors
 from drl_cli.envs.env_spec import AgentsSetup, PolicyAgents
 from drl_cli.envs.multi_agent import open_envs

@@ -17,7 +17,7 @@ from drl_cli.config.sections.common import CommonKeys
 from drl_cli.config.sections.estimates import methods
 from drl_cli.config.sections.off_policy import BufferedKeys
 from drl_cli.config.sections.offline import InputKeys, reads, reads_only, streams
-from drl_cli.config.sections.policy_server import is_served
+from drl_cli.config.sections.served_input import is_served
 from drl_cli.envs.callbacks import HOOKS, is_overridden
 from drl_cli.envs.preprocessors import frames_of
 from drl_cli.errors import ConfigError, ExperienceError

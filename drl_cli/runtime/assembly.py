@@ -28,10 +28,10 @@ from drl_cli.config.sections.estimates import methods
 from drl_cli.config.sections.exploration_settings import exploration_settings
 from drl_cli.config.sections.multi_agent import config_of_policy
 from drl_cli.config.sections.offline import output_folder, reads, reads_only
-from drl_cli.config.sections.policy_server import is_served
 from drl_cli.config.sections.replay import BufferKeys, shards
 from drl_cli.config.sections.resources import gpus, learners, num_cpus_per_learner
 from drl_cli.config.sections.rollout import RolloutKeys, on_loss
+from drl_cli.config.sections.served_input import is_served
 from drl_cli.contracts import Cluster, Handle
 from drl_cli.envs.multi_agent.team import laid_over
 from drl_cli.envs.preprocessors import for_scoring, frames_of

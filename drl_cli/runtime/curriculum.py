@@ -12,8 +12,8 @@ from drl_cli import events
 from drl_cli.algorithms.row import Algorithm
 from drl_cli.config.sections.common import CommonKeys
 from drl_cli.config.sections.offline import samples
-from drl_cli.config.sections.policy_server import is_served
 from drl_cli.config.sections.rollout import RolloutKeys
+from drl_cli.config.sections.served_input import is_served
 from drl_cli.contracts import Handle
 from drl_cli.envs import env_tasks
 from drl_cli.envs.plugin_calls import called, plain_data

@@ -18,7 +18,7 @@ from drl_cli.actors.part_records import ScoredEpisode
 from drl_cli.algorithms import table
 from drl_cli.config.result_names import Goal
 from drl_cli.config.sections.common import CommonKeys, min_iter_seconds
-from drl_cli.config.sections.policy_server import is_served
+from drl_cli.config.sections.served_input import is_served
 from drl_cli.contracts import Cluster, Handle
 from drl_cli.envs import callbacks
 from drl_cli.errors import CheckpointError, Overdue

@@ -8,8 +8,8 @@ from typing import Any
 from drl_cli import events
 from drl_cli.algorithms import table
 from drl_cli.config.sections.offline import reads_only
-from drl_cli.config.sections.policy_server import is_served
 from drl_cli.config.sections.replay import BufferKeys
+from drl_cli.config.sections.served_input import is_served
 from drl_cli.runtime import machine
 from drl_cli.runtime.assembly import RunSetup
 from drl_cli.runtime.bottleneck import Bottleneck, Setting

@@ -13,7 +13,7 @@ from drl_cli import checkpoints, events
 from drl_cli.algorithms.table import Algorithm
 from drl_cli.config.sections.common import CommonKeys
 from drl_cli.config.sections.offline import reads_only
-from drl_cli.config.sections.policy_server import is_served
+from drl_cli.config.sections.served_input import is_served
 from drl_cli.envs import carry_over, make
 from drl_cli.envs.multi_agent import open_envs
 from drl_cli.envs.multi_agent.policy_choice import ODDS

@@ -14,7 +14,7 @@ import pytest
 from drl_cli.actors import policy_server
 from drl_cli.actors.external_worker import ExternalWorker
 from drl_cli.algorithms import table
-from drl_cli.config.sections.policy_server import PolicyServerConfig
+from drl_cli.config.sections.served_input import PolicyServerConfig
 from drl_cli.errors import ClusterUnavailable, ConfigError
 from drl_cli.extras import load
 from drl_cli.policies.numpy_policy import DEFAULT_POLICY

@@ -14,7 +14,7 @@ from pydantic import AfterValidator, Field, model_validator
 from typing_extensions import Self
 
 from drl_cli.config.schema import MAX_TEXT, MisfitError, Section, Whole, default, key
-from drl_cli.config.sections.policy_server import POLICY_SERVER
+from drl_cli.config.sections.served_input import POLICY_SERVER
 
 SAMPLER, DATASET, LOGDIR = "sampler", "dataset", "logdir"
 PLAYED = (SAMPLER, POLICY_SERVER)  # inputs that are no files

@@ -25,9 +25,9 @@ from drl_cli.config.sections.evaluation import EvaluationKeys
 from drl_cli.config.sections.exploration import TYPE, ExplorationConfig
 from drl_cli.config.sections.iteration import IterationKeys
 from drl_cli.config.sections.model import ACTIVATIONS, RecurrentNetwork
-from drl_cli.config.sections.policy_server import ServedInput
 from drl_cli.config.sections.resources import ResourceKeys
 from drl_cli.config.sections.rollout import RolloutKeys
+from drl_cli.config.sections.served_input import ServedInput
 
 Norm = Annotated[float, Field(gt=0, le=1e9)]
 

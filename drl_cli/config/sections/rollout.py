@@ -13,7 +13,7 @@ from typing_extensions import Self
 from drl_cli.config.schema import MisfitError, Section, Whole, key
 from drl_cli.config.sections.exploration import ExplorationConfig
 from drl_cli.config.sections.offline import OutputKeys, reads_only
-from drl_cli.config.sections.policy_server import PolicyServerKeys
+from drl_cli.config.sections.served_input import PolicyServerKeys
 
 
 class WorkerKeys(Section):

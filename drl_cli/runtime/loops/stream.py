@@ -27,7 +27,7 @@ from drl_cli.config.sections.on_policy import fragments_of_batch
 from drl_cli.contracts import Call, Cluster, Handle
 from drl_cli.experience.columns import Token
 from drl_cli.randomness import generator, set_state, state_of
-from drl_cli.runtime.loops.trajectories import PlannedBatch, TrajectoryLoop, Wanted, seen_of
+from drl_cli.runtime.loops.trajectories import PlannedBatch, Requested, TrajectoryLoop, seen_of
 from drl_cli.runtime.pool import WorkerPool
 from drl_cli.runtime.replay_shards import Shards
 
@@ -65,14 +65,14 @@ class StreamPlan:
         """Whether something waits that is to be learnt from before the loop rests."""
         return self._rests and (bool(self._queue) or self._turns.pending)
 
-    def wanted(self, pool: WorkerPool, is_busy: bool, is_closing: bool) -> Wanted:
+    def wanted(self, pool: WorkerPool, is_busy: bool, is_closing: bool) -> Requested:
         """As many as there is room for, of whatever version."""
         outstanding = pool.outstanding
         self._stock.is_open = not is_closing  # what is old would make the last batch no fuller
         room = self._room
         if is_closing:
             room = self._fragments * math.ceil((len(self._queue) + outstanding) / self._fragments) if self._rests else 0
-        return Wanted(max(0, room - len(self._queue) - outstanding))
+        return Requested(max(0, room - len(self._queue) - outstanding))
 
     def took(self, token: Token, columns: Call) -> bool:
         """Queue a fragment, and older ones beside it."""

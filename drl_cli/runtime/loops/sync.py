@@ -24,7 +24,7 @@ from drl_cli.actors.part_records import BatchUpdateResult
 from drl_cli.config.sections.on_policy import TrajectoryKeys, fragments_of_batch, late_fragments
 from drl_cli.contracts import Call, Cluster, Handle
 from drl_cli.experience.columns import Token
-from drl_cli.runtime.loops.trajectories import PlannedBatch, TrajectoryLoop, Wanted, seen_of
+from drl_cli.runtime.loops.trajectories import PlannedBatch, Requested, TrajectoryLoop, seen_of
 from drl_cli.runtime.pool import WorkerPool
 from drl_cli.runtime.replay_shards import Shards
 
@@ -61,15 +61,15 @@ class SyncPlan:
         """Whether a batch has been begun: it is completed before the loop rests."""
         return bool(self._batch)
 
-    def wanted(self, pool: WorkerPool, is_busy: bool, is_closing: bool) -> Wanted:
+    def wanted(self, pool: WorkerPool, is_busy: bool, is_closing: bool) -> Requested:
         """What is missing of the batch, of one version; nothing while the version is being made."""
         under_way = pool.under_way(self._floor)
         if is_busy or (is_closing and not self._batch and not under_way):
-            return Wanted(0)
+            return Requested(0)
         late = pool.late(self._floor) if self._spare else ()
         on_time = [index for index in range(pool.size) if index not in late]
         less = min(self._spare, self._fragments * len(late) // pool.size)  # the share of those that are late
-        return Wanted(self._missing() - less - under_way, self._floor, on_time if late and on_time else None)
+        return Requested(self._missing() - less - under_way, self._floor, on_time if late and on_time else None)
 
     def _missing(self) -> int:
         """Fragments that have not come; of complete episodes at most, since each may bring more steps."""

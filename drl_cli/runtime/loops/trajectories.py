@@ -20,7 +20,7 @@ from drl_cli.runtime.ledger import Ledger
 from drl_cli.runtime.pool import WorkerPool
 
 
-class Wanted(NamedTuple):
+class Requested(NamedTuple):
     """What is requested from the workers."""
 
     fragments: int
@@ -52,7 +52,7 @@ class TrajectoryPlan(Protocol):
         """Whether a batch has been begun: the loop does not come to rest before it is learnt from."""
         ...
 
-    def wanted(self, pool: WorkerPool, is_busy: bool, is_closing: bool) -> Wanted:
+    def wanted(self, pool: WorkerPool, is_busy: bool, is_closing: bool) -> Requested:
         """Return what to request from the workers of ``pool``.
 
         ``is_busy``: an update is running, ``is_closing``: the loop comes to rest.
