@@ -5,7 +5,6 @@ variables that change what ``drl`` does, or how it prints, are not set.
 """
 
 import contextlib
-import itertools
 import os
 import signal
 from collections.abc import Mapping
@@ -53,16 +52,27 @@ def hear_signals() -> None:
             signal.signal(number, handler)
 
 
-_number = itertools.count()
+_places: list[Path] = []
+
+
+def _place(base: Path) -> Path:
+    """Return a folder that no test has written to: the last one again where it is still as it was made."""
+    for last in _places[-1:]:
+        entries = sorted(len(files) + len(folders) for _, folders, files in os.walk(last))
+        if last.parent == base and entries == [0, 0, 1, 2]:
+            return last
+    place = base / str(len(_places))
+    (place / "home").mkdir(parents=True)
+    (place / "place" / "here").mkdir(parents=True)
+    _places.append(place)
+    return place
 
 
 def settle_test(patch: pytest.MonkeyPatch, base: Path) -> None:
-    """Give one test a home and a current folder of its own below ``base``."""
-    place = base / str(next(_number))
-    (place / "home").mkdir(parents=True)
-    (place / "above" / "here").mkdir(parents=True)
+    """Give one test an empty home and an empty current folder below ``base``."""
+    place = _place(base)
     patch.setenv("HOME", str(place / "home"))
-    patch.chdir(place / "above" / "here")
+    patch.chdir(place / "place" / "here")
 
 
 @contextlib.contextmanager
