@@ -232,7 +232,7 @@ MACHINES = pytest.mark.parametrize("machine", [KeptCheckpoints, TwoProcesses])
 
 @MACHINES
 def test_any_order_of_what_is_done_to_a_run_folder_ends_as_the_model_says(machine):
-    checked(machine, 50 if machine is KeptCheckpoints else 15)
+    checked(machine, 50 if machine is KeptCheckpoints else 8)
 
 
 @pytest.mark.slow
