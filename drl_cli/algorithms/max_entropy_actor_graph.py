@@ -20,6 +20,7 @@ import numpy as np
 from drl_cli.algorithms.crossq import CrossQConfig
 from drl_cli.algorithms.learner_graph import action_bounds
 from drl_cli.algorithms.losses.policy_gradient import expectation
+from drl_cli.algorithms.rnnsac import RNNSACConfig
 from drl_cli.algorithms.sac import SACConfig
 from drl_cli.algorithms.tqc import TQCConfig
 from drl_cli.policies.distributions_tf import TFSquashedGaussian, allowed, masked
@@ -29,7 +30,7 @@ from drl_cli.tf1.polyak import polyak_update
 from drl_cli.tf1.stateless_random import stateless_normal
 from drl_cli.tf1.tensorflow import Tensor, Variable, tf
 
-MaxEntropyConfig: TypeAlias = SACConfig | TQCConfig | CrossQConfig  # CQL's is a SACConfig
+MaxEntropyConfig: TypeAlias = SACConfig | TQCConfig | CrossQConfig | RNNSACConfig  # CQL's is a SACConfig
 
 NEXT_ACTION, ACTION = 0, 1  # streams of random numbers within an update
 

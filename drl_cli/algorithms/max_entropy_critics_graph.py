@@ -20,7 +20,6 @@ import numpy as np
 from drl_cli.algorithms.losses.value import expected_soft_td_target, soft_td_target, squared, td_error
 from drl_cli.algorithms.max_entropy_actor_graph import ActionChoice, CurrentPolicy
 from drl_cli.algorithms.sac import SACConfig
-from drl_cli.algorithms.tqc import TQCConfig
 from drl_cli.policies import net_builders
 from drl_cli.policies.forward_tf import Dropout, Tensors, TFNet, values_of, variables_of
 from drl_cli.policies.policy_spec import NetSpec
@@ -42,8 +41,8 @@ class CriticLosses(NamedTuple):
     stats: Tensors = {}  # name -> scalar, statistics beside those of every update
 
 
-class Critics(Protocol):
-    """Critics as the update sees them; ``trained`` maps the names of what their optimiser changes to variables."""
+class CriticWeights(Protocol):
+    """The variables of critics; ``trained`` maps the names of what their optimiser changes to variables."""
 
     trained: dict[str, Variable]
 
@@ -52,8 +51,16 @@ class Critics(Protocol):
         ...
 
     def values(self) -> dict[str, Tensor]:
-        """Return {name: tensor} of what ``losses`` and ``policy_value`` read, once for both."""
+        """Return {name: tensor} of what the losses read, once for all of them."""
         ...
+
+    def after_step(self, statistics: Sequence[Tensor], number: Tensor) -> None:
+        """Update what follows the optimiser's step at update ``number``: targets, running statistics."""
+        ...
+
+
+class Critics(CriticWeights, Protocol):
+    """Critics of transitions as the update sees them."""
 
     def losses(self, values: Tensors, batch: Tensors, policy: CurrentPolicy, alpha: Tensor) -> CriticLosses:
         """Return the losses on a batch; ``alpha``: temperature of the entropy in the targets, scalar."""
@@ -66,24 +73,28 @@ class Critics(Protocol):
         """
         ...
 
-    def after_step(self, statistics: Sequence[Tensor], number: Tensor) -> None:
-        """Update what follows the optimiser's step at update ``number``: targets, running statistics."""
-        ...
+
+class TargetConfig(net_builders.ReplayTargets, Protocol):
+    """A config with ``TargetKeys``."""
+
+    @property
+    def tau(self) -> float: ...
 
 
-class OnlineAndTarget:
-    """The variables of critics and of their target networks: that part of Critics which does not depend on what they predict.
+class WeightsAndTargets:
+    """The variables of nets and of their target networks: that part of Critics which does not depend on what they predict.
 
-    ``trained`` and ``target``: {name: variable}, in the order of the weights of ``net`` and of ``target_net``.
+    ``trained`` and ``target``: {name: variable}, in the order of the weights of the nets and of their targets.
     """
 
     def __init__(
-        self, config: SACConfig | TQCConfig, net: NetSpec, initial: Mapping[str, np.ndarray], scope: str
+        self, config: TargetConfig, nets: Sequence[NetSpec], initial: Mapping[str, np.ndarray], scope: str
     ) -> None:
-        """``net``: NetSpec of the critics; ``initial``: {name: array} of both; ``scope`` goes before the variables' names."""
-        self.net, self.target_net = net, net_builders.target_of(net)
-        self.trained = variables_of(net.weight_shapes(), initial, scope)
-        self.target = variables_of(self.target_net.weight_shapes(), initial, scope, trainable=False)
+        """``initial``: {name: array} of ``nets`` and targets; ``scope`` goes before the variables' names."""
+        shapes = {name: shape for net in nets for name, shape in net.weight_shapes().items()}
+        self.trained = variables_of(shapes, initial, scope)
+        targets = {net_builders.target_name(name): shape for name, shape in shapes.items()}
+        self.target = variables_of(targets, initial, scope, trainable=False)
         self._tau, self._every = config.tau, net_builders.updates_per_target_update(config)
 
     def variables(self) -> list[Variable]:
@@ -101,6 +112,15 @@ class OnlineAndTarget:
             polyak_update(list(self.target.values()), list(self.trained.values()), self._tau)
 
         every(self._every, number, act, phase=self._every - 1)
+
+
+class OnlineAndTarget(WeightsAndTargets):
+    """The variables of critics that are copies of one net, and of their target networks."""
+
+    def __init__(self, config: TargetConfig, net: NetSpec, initial: Mapping[str, np.ndarray], scope: str) -> None:
+        """``net``: NetSpec of the critics; the others as for WeightsAndTargets."""
+        super().__init__(config, (net,), initial, scope)
+        self.net, self.target_net = net, net_builders.target_of(net)
 
 
 class Ensemble:

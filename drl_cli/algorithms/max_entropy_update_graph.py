@@ -16,12 +16,14 @@ Deviations:
 - A row's priority is the mean over the critics of |target − expected return|.
 """
 
+from collections.abc import Callable
+
 import numpy as np
 
 from drl_cli.algorithms.learner_graph import counter, learner_graph, row_mean
 from drl_cli.algorithms.losses.policy_gradient import soft_policy_loss, temperature_loss
 from drl_cli.algorithms.max_entropy_actor_graph import Actor, CurrentPolicy, MaxEntropyConfig
-from drl_cli.algorithms.max_entropy_critics_graph import Critics
+from drl_cli.algorithms.max_entropy_critics_graph import Critics, CriticWeights
 from drl_cli.algorithms.sac import SACConfig
 from drl_cli.policies.distributions_tf import allowed
 from drl_cli.policies.forward_tf import Tensors
@@ -56,15 +58,15 @@ def allowed_entropy(config: SACConfig, spec: PolicySpec, obs: Tensor) -> Tensor:
     return config.target_entropy_fraction * tf.math.log(count)  # [B]
 
 
-class MaxEntropyUpdate:
-    """The two halves of an update; ``graph()`` is what the learner gets."""
+class MaxEntropyParts:
+    """Actor, temperature and critics with an optimiser each: what an update is but for its losses."""
 
     def __init__(
         self,
         config: MaxEntropyConfig,
         spec: PolicySpec,
         actor: Actor,
-        critics: Critics,
+        critics: CriticWeights,
         scope: str,
         momentum: float = 0.0,
         beta_1: float = BETA_1,
@@ -77,14 +79,52 @@ class MaxEntropyUpdate:
         parts = {"actor": actor.trained, "critic": critics.trained, "entropy": actor.alpha}
         self._adam = {part: Adam(scope + part, weights, beta_1=beta_1) for part, weights in parts.items()}
 
-    def graph(self) -> LearnerGraph:
-        """Return the LearnerGraph of this update."""
-        return learner_graph(transition_columns(self._config, self._spec), RATES, self, self._spec, self._scope)
-
     def variables(self) -> list[Variable]:
         """Return all variables but the counter."""
         slots = [variable for adam in self._adam.values() for variable in adam.variables.values()]
         return [*self._actor.variables(), *self._critics.variables(), *slots]
+
+    def _when_due(self, number: Tensor, actor: Callable[[], _Part], policy: Tensors) -> _Part:
+        """Return what ``actor`` does at every ``policy_delay``-th update, and zeros at all others."""
+        delay = self._config.policy_delay
+        due = tf.equal(number % delay, 0)
+        parts, stats = actor() if delay == 1 else tf.cond(due, actor, lambda: self._no_gradients(policy))
+        # Skipped updates count as zeros in a mean over updates: what was computed is scaled up to make up for them.
+        return parts, {name: value * float(delay) for name, value in stats.items()}
+
+    def _no_gradients(self, policy: Tensors) -> _Part:
+        """Return the parts and statistics of an actor's update, all zero."""
+        trained = self._actor.trained
+        parts = {
+            "actor": [tf.zeros_like(policy[name]) for name in trained],
+            "entropy": [tf.zeros([])],
+            "actor_statistics": [tf.zeros_like(value) for name, value in policy.items() if name not in trained],
+        }
+        return parts, {name: tf.zeros([]) for name in ACTOR_STATS}
+
+    def apply(self, parts: Parts, rates: Rates, number: Tensor) -> None:
+        """See LearnerGraph: apply ``parts``, then update targets, running statistics and the averaged policy."""
+        self._adam["critic"].apply(parts["critic"], rates["optimization.critic_learning_rate"])
+
+        def actor() -> None:
+            self._adam["actor"].apply(parts["actor"], rates["optimization.actor_learning_rate"])
+            self._adam["entropy"].apply(parts["entropy"], rates["optimization.entropy_learning_rate"])
+            if parts["actor_statistics"]:
+                self._actor.move_statistics(parts["actor_statistics"], 1.0 - self._momentum)
+
+        every(self._config.policy_delay, number, actor)
+        self._critics.after_step(parts["critic_statistics"], number)
+        self._actor.average()
+
+
+class MaxEntropyUpdate(MaxEntropyParts):
+    """The two halves of an update from transitions; ``graph()`` is what the learner gets."""
+
+    _critics: Critics
+
+    def graph(self) -> LearnerGraph:
+        """Return the LearnerGraph of this update."""
+        return learner_graph(transition_columns(self._config, self._spec), RATES, self, self._spec, self._scope)
 
     def gradients(self, batch: Tensors, number: Tensor) -> Gradients:
         """See LearnerGraph: gradients of the three parts for ``batch`` at update ``number``."""
@@ -92,15 +132,12 @@ class MaxEntropyUpdate:
         log_alpha = self._actor.alpha["log_alpha"].read_value()
         current = CurrentPolicy(self._actor, policy, number)
         parts, stats, rows = self._critic_gradients(batch, current, critic, tf.exp(log_alpha))
-        delay = self._config.policy_delay
 
         def actor() -> _Part:
             return self._actor_gradients(batch, current, (policy, critic), log_alpha)
 
-        due = tf.equal(number % delay, 0)
-        actor_parts, more = actor() if delay == 1 else tf.cond(due, actor, lambda: self._no_gradients(policy))
-        # Skipped updates count as zeros in a mean over updates: what was computed is scaled up to make up for them.
-        stats.update({name: value * float(delay) for name, value in more.items()})
+        actor_parts, more = self._when_due(number, actor, policy)
+        stats.update(more)
         stats["alpha_value"] = tf.exp(log_alpha)
         stats["target_entropy"] = tf.constant(self._target_entropy, tf.float32)
         checked = stats["grad_norm_critic"] + stats["grad_norm_actor"] + stats["alpha_loss"] + stats["critic_loss"]
@@ -158,27 +195,3 @@ class MaxEntropyUpdate:
         entropy_gradients, _ = clipped(tf.gradients(alpha_loss, [log_alpha]), self._config.grad_clip)
         statistics = list(choice.statistics)
         return {"actor": gradients, "entropy": entropy_gradients, "actor_statistics": statistics}, stats
-
-    def _no_gradients(self, policy: Tensors) -> _Part:
-        """Return what ``_actor_gradients`` does, all zero."""
-        trained = self._actor.trained
-        parts = {
-            "actor": [tf.zeros_like(policy[name]) for name in trained],
-            "entropy": [tf.zeros([])],
-            "actor_statistics": [tf.zeros_like(value) for name, value in policy.items() if name not in trained],
-        }
-        return parts, {name: tf.zeros([]) for name in ACTOR_STATS}
-
-    def apply(self, parts: Parts, rates: Rates, number: Tensor) -> None:
-        """See LearnerGraph: apply ``parts``, then update targets, running statistics and the averaged policy."""
-        self._adam["critic"].apply(parts["critic"], rates["optimization.critic_learning_rate"])
-
-        def actor() -> None:
-            self._adam["actor"].apply(parts["actor"], rates["optimization.actor_learning_rate"])
-            self._adam["entropy"].apply(parts["entropy"], rates["optimization.entropy_learning_rate"])
-            if parts["actor_statistics"]:
-                self._actor.move_statistics(parts["actor_statistics"], 1.0 - self._momentum)
-
-        every(self._config.policy_delay, number, actor)
-        self._critics.after_step(parts["critic_statistics"], number)
-        self._actor.average()

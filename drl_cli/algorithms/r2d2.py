@@ -8,17 +8,14 @@ sequences.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated, Literal
-
-from pydantic import Field, model_validator
+from typing import TYPE_CHECKING, ClassVar, Literal
 
 from drl_cli.algorithms.dqn import DQNExploration, QLearningKeys, initial_weights, values_spec
 from drl_cli.algorithms.row import ALL_OBSERVATIONS, Algorithm, Nets, target_updates
-from drl_cli.config.schema import MisfitError, Whole, default, key
+from drl_cli.config.schema import default, key
 from drl_cli.config.sections.exploration import TYPE
 from drl_cli.config.sections.model import RecurrentNetwork
-from drl_cli.config.sections.offline import reads
-from drl_cli.config.sections.replay import SequenceKeys
+from drl_cli.config.sections.off_policy import RecurrentReplayKeys
 
 if TYPE_CHECKING:
     from drl_cli.envs.env_spec import EnvSpec
@@ -38,8 +35,8 @@ class R2D2Exploration(DQNExploration):
 
 
 class R2D2Config(
+    RecurrentReplayKeys,
     QLearningKeys,
-    SequenceKeys,
     defaults={
         "tau": default(1.0),
         "target_network_update_freq": default(
@@ -59,34 +56,15 @@ class R2D2Config(
 ):
     """Recurrent replay: DQN with an LSTM, double, dueling, with n-step returns of rescaled values."""
 
+    without_memory: ClassVar[str] = "DQN"
+
     # Another section than that of the class above: pydantic checks it, pyright takes it for an assignment.
     model: R2D2Network = key(R2D2Network(), "The network before the Q-value head.")  # pyright: ignore
     exploration_config: R2D2Exploration = key(R2D2Exploration(), "How to explore.")
-    train_batch_size: Whole = key(
-        32, "Sequences per update, of up to model.max_seq_len trained steps each.", "sequences", ge=1, le=100_000
-    )
-    training_intensity: Annotated[float, Field(gt=0, le=1e6)] | None = key(
-        None,
-        "Sequences trained per env step sampled, enforced in both directions; null means 0.4 times "
-        "train_batch_size, which is 0.4 updates per env step.",
-        "sequences trained per env step sampled",
-        rllib="null: one update per fragment, which with more workers trains less per step",
-        why="a ratio that does not depend on the number of workers",
-    )
     use_h_function: bool = key(
         True, "Whether values are rescaled by h(x) = sign(x)(sqrt(|x| + 1) - 1) + h_function_epsilon x."
     )
     h_function_epsilon: float = key(1e-3, "The share of x in h(x).", needs=("use_h_function", 1), ge=1e-6, le=1)
-
-    @model_validator(mode="after")
-    def _learns_from_sequences(self) -> R2D2Config:
-        if not self.model.use_lstm:
-            raise MisfitError("model.use_lstm", "without it the algorithm is DQN: use --run DQN")
-        if self.worker_side_prioritization:
-            raise MisfitError("worker_side_prioritization", "workers do not compute priorities of sequences; omit it")
-        if reads(self):
-            raise MisfitError("input", "files hold no states of the LSTM for its sequences to begin with; leave it out")
-        return self
 
 
 def policy_spec(config: R2D2Config, spaces: EnvSpec) -> PolicySpec:

@@ -15,6 +15,7 @@ from drl_cli.extras import load
 
 ROWS = {
     "SAC": "drl_cli.algorithms.sac:SAC",
+    "RNNSAC": "drl_cli.algorithms.rnnsac:RNNSAC",
     "TQC": "drl_cli.algorithms.tqc:TQC",
     "CROSSQ": "drl_cli.algorithms.crossq:CROSSQ",
     "TD3": "drl_cli.algorithms.ddpg:TD3",
@@ -57,7 +58,6 @@ NOT_BUILT = {
         "with num_learners",
         "its workers learn in a decentralised way; drl applies all gradients in one process",
     ),
-    "RNNSAC": ("PPO", "with model: {use_lstm: true}; on Discrete actions R2D2 too", "SAC is not recurrent in drl"),
     "CRR": (
         "IQL",
         "which also weights recorded actions by a critic",

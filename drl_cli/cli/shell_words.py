@@ -36,6 +36,7 @@ OWN_ENVS = (
     "drl/MountainCarTasks-v1",
     "drl/MultiAgentCartPole-v1",
     "drl/MultiAgentCartPoleCrashing-v1",
+    "drl/StatelessPendulum-v1",
     "drl/TicTacToe-v1",
     "drl/TwoStepGame-v1",
 )

@@ -13,6 +13,7 @@ import gymnasium
 import numpy as np
 from gymnasium.envs.classic_control.cartpole import CartPoleEnv
 from gymnasium.envs.classic_control.mountain_car import MountainCarEnv
+from gymnasium.envs.classic_control.pendulum import PendulumEnv
 
 from drl_cli.config.env_names import EXTERNAL_ID, TEAM_ID
 from drl_cli.errors import EnvError, shown
@@ -51,6 +52,21 @@ class StatelessCartPole(gymnasium.ObservationWrapper):
     def observation(self, observation: np.ndarray) -> np.ndarray:
         """Return [position, angle], float32."""
         return observation[list(SEEN)]
+
+
+class StatelessPendulum(gymnasium.ObservationWrapper):
+    """Pendulum whose observation is the angle's cosine and sine: the velocity has to be remembered from step to step."""
+
+    metadata: dict[str, Any] = PendulumEnv.metadata  # type: ignore[assignment]  # as above
+
+    def __init__(self, **kwargs: Any) -> None:
+        """Arguments are Pendulum's."""
+        super().__init__(PendulumEnv(**kwargs))
+        self.observation_space = gymnasium.spaces.Box(-1.0, 1.0, (2,), np.float32)
+
+    def observation(self, observation: np.ndarray) -> np.ndarray:
+        """Return [cos, sin] of the angle, float32."""
+        return observation[:2]
 
 
 PUSHES = (0.065, 0.05, 0.035, 0.02, 0.0)
@@ -170,6 +186,12 @@ gymnasium.register(
     entry_point="drl_cli.envs.bundled_envs:StatelessCartPole",
     max_episode_steps=500,
     reward_threshold=475.0,
+)
+
+gymnasium.register(
+    id="drl/StatelessPendulum-v1",
+    entry_point="drl_cli.envs.bundled_envs:StatelessPendulum",
+    max_episode_steps=200,
 )
 
 gymnasium.register(id=TEAM_ID, entry_point="drl_cli.envs.multi_agent.team:TeamEnv")

@@ -63,6 +63,7 @@ def _offline(space: Space, **own: Any) -> Space:
 
 SPACES: Mapping[str, Space] = {
     "SAC": {**MAX_ENTROPY, **TAU},
+    "RNNSAC": {**MAX_ENTROPY, **TAU},
     "TQC": {**MAX_ENTROPY, **TAU},
     "CROSSQ": MAX_ENTROPY,
     "TD3": {**DETERMINISTIC, **NOISE},

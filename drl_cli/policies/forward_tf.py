@@ -101,13 +101,28 @@ class TFNet:
         looped: bool = False,
         beside: Sequence[Tensor] = (),
     ) -> tuple[Tensors, Sequence[Tensor]]:
-        """Run a net with an LSTM over sequences of ``obs`` [B, S, …], and of the other inputs ``beside`` it, [B, S, size] each.
+        """Return ({head: [B, S − skip, size]}, state after the last step) of ``memories``, whose arguments these are."""
+        memories, state = self.memories(obs, state, begins, skip, looped, beside)
+        rows, steps, _ = memories.shape.as_list()
+        heads = self._heads(tf.reshape(memories, [rows * steps, self._net.lstm]))  # [B·(S − skip), …]
+        return {head: tf.reshape(y, [rows, steps, y.shape[-1]]) for head, y in heads.items()}, state
+
+    def memories(
+        self,
+        obs: Tensor,
+        state: Sequence[Tensor],
+        begins: Tensor | None = None,
+        skip: int = 0,
+        looped: bool = False,
+        beside: Sequence[Tensor] = (),
+    ) -> tuple[Tensor, Sequence[Tensor]]:
+        """Run layers and LSTM over sequences of ``obs`` [B, S, …], and of the other inputs ``beside`` it, [B, S, size] each.
 
         ``state``: (output, cell) before the first step, [B, lstm] each; ``begins``: float32 [B, S], 1 where an episode
         begins, before which the state is forgotten, or None; ``looped``: for XLA. The first ``skip`` steps only bring the
-        state up to date: no gradient flows through them. Returns ({head: [B, S − skip, size]}, state after the last step).
+        state up to date: no gradient flows through them. Returns (outputs of the LSTM [B, S − skip, lstm], its last state).
         """
-        net, (rows, steps) = self._net, obs.shape[:2].as_list()
+        rows, steps = obs.shape[:2].as_list()
         flat = [tf.reshape(given, [rows * steps, *given.shape[2:]]) for given in (obs, *beside)]  # [B·S, …] each
         x = self._features(flat)  # [B·S, U]
         x = tf.transpose(tf.reshape(x, [rows, steps, x.shape[-1]]), [1, 0, 2])  # [S, B, U]
@@ -119,9 +134,7 @@ class TFNet:
             state = tuple(tf.stop_gradient(part) for part in state)  # [B, lstm] each
         rest = None if begins is None else begins[skip:]  # [S − skip, B]
         x, state = lstm(x[skip:], state, weights, rest, looped)  # [S − skip, B, lstm]
-        x = tf.reshape(tf.transpose(x, [1, 0, 2]), [rows * (steps - skip), net.lstm])  # [B·(S − skip), lstm]
-        heads = self._heads(x)  # [B·(S − skip), …]
-        return {head: tf.reshape(y, [rows, steps - skip, y.shape[-1]]) for head, y in heads.items()}, state
+        return tf.transpose(x, [1, 0, 2]), state  # [B, S − skip, lstm]
 
     def step(self, inputs: Sequence[Tensor], state: Sequence[Tensor]) -> tuple[Tensors, tuple[Tensor, Tensor]]:
         """Run a net with an LSTM for one step: ``inputs`` as for a call, ``state`` (output, cell), [B, lstm] each.

@@ -10,7 +10,7 @@ from max_entropy_machine import ACTION, SEED
 from drl_cli.tf1.stateless_random import stateless_normal
 from drl_cli.tf1.tensorflow import tf
 
-PREFIX = {"critic": "critic/", "actor": "policy/", "entropy": "log_alpha"}
+PREFIX = {"critic": ("critic/", "critic_memory/"), "actor": "policy/", "entropy": "log_alpha"}
 RUNNING = ("mean", "var")
 
 
@@ -56,12 +56,14 @@ class SlowUpdate:
             self.values[name] = self.values[name] - rate * m / (np.sqrt(v) + 1e-8)
 
 
-def compare(machine, slow, block, updates):
+def compare(machine, slow, block, updates, rows=None):
     """Make ``updates`` updates one at a time in both and hold them together: weights, Adam's slots, priorities.
+
+    ``rows``: for how many rows noise is drawn, for the next actions and for the actions; None: those of a batch.
 
     Returns how many updates the machine counted.
     """
-    noises = noises_of(updates, slow.config.train_batch_size)
+    noises = noises_of(updates, rows or (slow.config.train_batch_size,) * 2)
     for number in range(updates):
         out = machine.run({name: np.roll(values, -number, axis=0) for name, values in block.items()}, 1)
         batch = {name: values[number] if values.dtype.kind == "i" else np.float64(values[number])
@@ -154,8 +156,8 @@ def weighted(batch, rows):
 
 
 def noises_of(updates, rows):
-    """Return for each update the noise [rows, ACTION] of the next actions and of the actions."""
+    """Return for each update the noise of the next actions and of the actions, [rows, ACTION] each."""
     with tf.Graph().as_default(), tf.Session() as session:
         number = tf.placeholder(tf.int64, [])
-        draws = [stateless_normal([rows, ACTION], SEED, number, stream) for stream in (0, 1)]
-        return [np.float64(session.run(draws, {number: n})) for n in range(updates)]
+        draws = [stateless_normal([count, ACTION], SEED, number, stream) for stream, count in enumerate(rows)]
+        return [[np.float64(noise) for noise in session.run(draws, {number: n})] for n in range(updates)]

@@ -27,6 +27,7 @@ UPDATES = 6
 ALWAYS, SECOND, THIRD, FIRST_OF_2, FIRST_OF_3 = "111111", "010101", "001001", "101010", "100100"
 SCHEDULES = {
     "SAC": {"critic": ALWAYS, "policy": ALWAYS, "target": THIRD},
+    "RNNSAC": {"critic": ALWAYS, "policy": ALWAYS, "target": THIRD},
     "TQC": {"critic": ALWAYS, "policy": ALWAYS, "target": THIRD},
     "CROSSQ": {"critic": ALWAYS, "policy": FIRST_OF_3},
     "TD3": {"critic": ALWAYS, "policy": SECOND, "target": SECOND},
@@ -45,7 +46,7 @@ SCHEDULES = {
     "MADDPG": {"critic": ALWAYS, "policy": ALWAYS, "target": THIRD},
 }
 
-OPTIMISERS = {name: {"actor", "critic", "entropy"} for name in ("SAC", "TQC", "CROSSQ", "CQL")}
+OPTIMISERS = {name: {"actor", "critic", "entropy"} for name in ("SAC", "RNNSAC", "TQC", "CROSSQ", "CQL")}
 OPTIMISERS |= {name: {"actor", "critic"} for name in ("TD3", "DDPG", "APEX_DDPG", "TD3BC", "MADDPG")}
 OPTIMISERS |= {"IQL": {"actor", "critic", "value"}}
 OPTIMISERS |= {name: {"q"} for name in ("DQN", "QRDQN", "SimpleQ", "APEX", "R2D2", "QMIX", "VDN")}
@@ -88,6 +89,8 @@ def part_of(name):
         return "policy"
     if name.startswith("mixer/"):
         return "q"
+    if name.startswith("critic_memory/"):
+        return "critic"
     for part in ("critic", "value", "q"):
         if name.startswith((f"{part}/", f"{part}_adam/")):
             return part

@@ -40,7 +40,7 @@ LINEAR = {
     "DQN": {"model": {"fcnet_hiddens": ()}},
 }
 # Recurrent critics are told by sequences what they are worth: see ``test_r2d2``.
-ROWS = [row for row in REPLAYED if row.name != "R2D2" and not row.team]
+ROWS = [row for row in REPLAYED if row.postprocess != "sequences" and not row.team]
 KINDS = [(row.name, kind, n, {}) for row in ROWS for kind in row.actions for n in (1, 3)]
 KINDS += [("DQN", "Discrete", 3, {"num_atoms": 26, "v_min": 0.0, "v_max": 12.5})]
 

@@ -31,6 +31,7 @@ def test_sac_is_found_with_its_parts():
         ("SimpleQ", ("Discrete",)),
         ("APEX", ("Discrete",)),
         ("R2D2", ("Discrete",)),
+        ("RNNSAC", ("Box",)),
         ("CQL", ("Box", "Discrete")),
         ("IQL", ("Box", "Discrete")),
         ("TD3BC", ("Box",)),
@@ -87,11 +88,6 @@ def test_name_is_found_in_any_case_with_or_without_hyphens(typed, name):
 @pytest.mark.parametrize(
     ("name", "message"),
     [
-        (
-            "rnn-sac",
-            "RNNSAC does not run here: SAC is not recurrent in drl. The nearest: --run PPO with model: {use_lstm: true}; on "
-            "Discrete actions R2D2 too.",
-        ),
         ("A4C", "Unknown algorithm 'A4C'. Did you mean 'A3C'?"),
         ("Dreemer", "Unknown algorithm 'Dreemer'. Did you mean 'DREAMER'?"),
         ("SACC", "Unknown algorithm 'SACC'. Did you mean 'SAC'?"),

@@ -136,7 +136,7 @@ def test_problem_names_key_value_allowed_and_nearest(mapping, text):
         (
             "DDPG",
             {"optimization": {"actor_learning_rate": 0.1}},
-            "optimization: a key of SAC, TQC, CROSSQ, CQL, not of DDPG: the learning rates are actor_lr and critic_lr "
+            "optimization: a key of SAC, RNNSAC, TQC, CROSSQ, CQL, not of DDPG: the learning rates are actor_lr and critic_lr "
             "(--config).",
         ),
         (

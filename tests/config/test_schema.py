@@ -578,6 +578,19 @@ DIFFERENCES = {
         {"num_critics": 2, "n_quantiles": 25, "top_quantiles_to_drop_per_net": 2},
         {"twin_q", "target_entropy_fraction", "target_critics", "policy_q", "critic_dropout"},
     ),
+    "RNNSAC": (
+        {
+            **{name: _R2D2[name] for name in ("buffer_size", "train_batch_size", "updates_per_call", "publish_every")},
+            **{
+                name: value
+                for name, value in _R2D2.items()
+                if name.startswith(("model.", "replay_seq", "zero_", "prior"))
+            },
+            "learning_starts": 1000,
+            "burn_in": 5,
+        },
+        {"target_entropy_fraction", *_ENSEMBLE},
+    ),
     "CROSSQ": (
         {"policy_delay": 3, "bn_momentum": 0.99, "beta_1": 0.5},
         {"tau", "target_network_update_freq", "target_entropy_fraction", *_ENSEMBLE},

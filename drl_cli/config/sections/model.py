@@ -143,8 +143,8 @@ class Network(FullyConnected, Vision):
     """The network of an algorithm that has one: convolutions for images, then dense layers."""
 
 
-class RecurrentNetwork(Network):
-    """A network that may end in an LSTM, before the heads."""
+class Memory(Section):
+    """An LSTM before the heads."""
 
     use_lstm: bool = key(False, "Whether an LSTM follows the hidden layers.")
     lstm_cell_size: Whole = key(
@@ -157,6 +157,10 @@ class RecurrentNetwork(Network):
         why="as wide as the layers before it; 256 cells need fourteen times the arithmetic",
     )
     max_seq_len: Whole = key(20, "Length of the sequences on which the LSTM is trained.", "env steps", ge=1, le=1000)
+
+
+class RecurrentNetwork(Memory, Network):
+    """A network that may end in an LSTM, before the heads."""
 
 
 def residual_misfit(name: str, hiddens: tuple[int, ...], layer_norm: bool) -> None:

@@ -5,7 +5,7 @@ Mixed into the configs of SAC, TQC, CrossQ, DDPG, DQN, IQL and their kin. Names 
 """
 
 import math
-from typing import Annotated
+from typing import Annotated, ClassVar
 
 from pydantic import Field, model_validator
 from typing_extensions import Self
@@ -17,9 +17,9 @@ from drl_cli.config.sections.environment import EnvironmentKeys
 from drl_cli.config.sections.estimates import EstimateKeys
 from drl_cli.config.sections.evaluation import EvaluationKeys
 from drl_cli.config.sections.iteration import STEPS_WHY, IterationKeys, least_seconds
-from drl_cli.config.sections.model import Vision
-from drl_cli.config.sections.offline import InputKeys, reads_only
-from drl_cli.config.sections.replay import BufferKeys, ReplayKeys, learnt_steps, span
+from drl_cli.config.sections.model import Memory, Vision
+from drl_cli.config.sections.offline import InputKeys, reads, reads_only
+from drl_cli.config.sections.replay import BufferKeys, ReplayKeys, SequenceKeys, learnt_steps, span
 from drl_cli.config.sections.resources import ResourceKeys
 from drl_cli.config.sections.rollout import RolloutKeys
 
@@ -120,6 +120,38 @@ class OffPolicyKeys(
     """What every algorithm has that learns the values of actions from a replay."""
 
     model: Vision = key(Vision(), "The layers before all others: convolutions for images, or a custom network.")
+
+
+class RecurrentReplayKeys(SequenceKeys, OffPolicyKeys):
+    """What every algorithm has whose nets always end in an LSTM and learn from sequences of a replay."""
+
+    without_memory: ClassVar[str]
+    """The algorithm that it is without the LSTM."""
+
+    train_batch_size: Whole = key(
+        32, "Sequences per update, of up to model.max_seq_len trained steps each.", "sequences", ge=1, le=100_000
+    )
+    training_intensity: Annotated[float, Field(gt=0, le=1e6)] | None = key(
+        None,
+        "Sequences trained per env step sampled, enforced in both directions; null means 0.4 times "
+        "train_batch_size, which is 0.4 updates per env step.",
+        "sequences trained per env step sampled",
+        rllib="null: one update per fragment, which with more workers trains less per step",
+        why="a ratio that does not depend on the number of workers",
+    )
+
+    @model_validator(mode="after")
+    def _learns_from_sequences(self) -> Self:
+        if isinstance(self.model, Memory) and not self.model.use_lstm:
+            raise MisfitError(
+                "model.use_lstm",
+                f"without it the algorithm is {self.without_memory}: use --run {self.without_memory}",
+            )
+        if self.worker_side_prioritization:
+            raise MisfitError("worker_side_prioritization", "workers do not compute priorities of sequences; omit it")
+        if reads(self):
+            raise MisfitError("input", "files hold no states of the LSTM for its sequences to begin with; leave it out")
+        return self
 
 
 def _window(config: BufferedKeys) -> str:

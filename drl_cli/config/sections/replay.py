@@ -11,7 +11,7 @@ from pydantic import Field, model_validator
 from typing_extensions import Self
 
 from drl_cli.config.schema import MisfitError, Section, Whole, key
-from drl_cli.config.sections.model import RecurrentNetwork
+from drl_cli.config.sections.model import Memory
 
 Beta = Annotated[float, Field(ge=0, le=1)]
 UPDATES_PER_ENV_STEP = 0.4  # the pace of the measured LunarLanderContinuous runs that reach 200 within a minute
@@ -159,7 +159,7 @@ class SequenceReplay(Protocol):
     n_step: int
     replay_sequence_length: int | None
     zero_init_states: bool
-    model: RecurrentNetwork
+    model: Memory
 
 
 class SequenceKeys(Section):

@@ -31,6 +31,7 @@ EPSILON = {
 
 DEFAULT = {
     "SAC": DRAWN,
+    "RNNSAC": {**DRAWN, "random_timesteps": 1000},
     "TQC": DRAWN,
     "CROSSQ": DRAWN,
     "CQL": {**DRAWN, "random_timesteps": 0},
