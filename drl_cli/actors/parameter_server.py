@@ -23,11 +23,11 @@ class ParameterServer:
 
     share: Callable[[Any], Any] = staticmethod(lambda weights: weights)
 
-    def __init__(self, dtype: str = "float32") -> None:
-        """``dtype``: of the weights that are pulled, "float32" or "float16"."""
+    def __init__(self, dtype: str = "float32", held: int = 2) -> None:
+        """``dtype``: of the weights that are pulled, "float32" or "float16"; ``held``: versions that can be pulled."""
         self._dtype = dtype
-        # The newest and the one before it, as one object: without Ray the learner pushes while a worker pulls.
-        self._held: tuple[tuple[int, Any], tuple[int, Any]] = ((0, None), (0, None))
+        # The newest and those before it, as one object: without Ray the learner pushes while a worker pulls.
+        self._held: tuple[tuple[int, Any], ...] = ((0, None),) * held
         self._shared: dict[int, Any] = {}  # by version, of those that are held
         self._kept = {}
 
@@ -48,7 +48,7 @@ class ParameterServer:
                 if not np.isfinite(array).all():
                     raise Diverged(f"weights of {policy}/{name} are no longer finite; they were not published")
         version = self._held[0][0] + 1
-        self._held = ((version, weights), self._held[0])
+        self._held = ((version, weights), *self._held[:-1])
         if keep:
             self._kept[version] = weights if scored is None else scored
             for old in sorted(self._kept)[:-KEPT]:
@@ -58,7 +58,7 @@ class ParameterServer:
     def pull(self, have: int, most: int | None = None) -> tuple[int, Any] | None:
         """Return (version, weights) of the newest version, if it is newer than ``have``, else None.
 
-        With ``most``, versions beyond it are as if they had not been pushed yet; only the newest two are there.
+        With ``most``, versions beyond it are as if they had not been pushed yet; only the newest ``held`` are there.
         """
         for version, weights in self._held:
             if version <= have:
@@ -82,4 +82,4 @@ class ParameterServer:
 
     def load(self, weights: Mapping[str, Mapping[str, np.ndarray]], version: int) -> None:
         """Continue with ``weights`` as ``version``."""
-        self._held, self._shared = ((version, weights), (0, None)), {}
+        self._held, self._shared = ((version, weights), *[(0, None)] * (len(self._held) - 1)), {}

@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 
 from drl_cli import checkpoints
+from drl_cli.config.sections.deterministic import sources
 from drl_cli.config.sections.off_policy import BufferedKeys
 from drl_cli.config.sections.replay import (
     ReplayKeys,
@@ -51,7 +52,7 @@ class ReplayBuffer:
         """
         self._config, self._index, self._shards = config, index, shards(config)
         capacity = config.buffer_size // self._shards
-        streams = math.ceil(max(1, config.num_workers) / self._shards) * config.num_envs_per_worker * agents
+        streams = math.ceil(sources(config) / self._shards) * config.num_envs_per_worker * agents
         self._least = 2 * streams * (span(config) + 1)
         _expect_room(
             config, self._shards, capacity, streams * (spec.frames + span(config) + config.rollout_fragment_length)
@@ -228,7 +229,7 @@ def _storage(config: BufferedKeys, spec: PolicySpec, capacity: int) -> Ring | Wh
 
 def _expect_room(config: BufferedKeys, parts: int, capacity: int, rows: int) -> None:
     """``rows``: of what the streams of one shard have under way."""
-    least, streams = 2 * rows, math.ceil(max(1, config.num_workers) / parts) * config.num_envs_per_worker
+    least, streams = 2 * rows, math.ceil(sources(config) / parts) * config.num_envs_per_worker
     if capacity >= least:
         return
     shared = f" and {parts} shards" if parts > 1 else ""

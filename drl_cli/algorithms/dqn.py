@@ -17,6 +17,7 @@ from pydantic import model_validator
 from drl_cli.algorithms.apex import APEX_DEFAULTS
 from drl_cli.algorithms.row import ALL_OBSERVATIONS, Algorithm, Nets, target_updates
 from drl_cli.config.schema import RATE_ALLOWED, MisfitError, Rate, Section, Whole, Widths, default, key
+from drl_cli.config.sections.deterministic import DeterministicKeys
 from drl_cli.config.sections.exploration import ValueExploration
 from drl_cli.config.sections.model import Network
 from drl_cli.config.sections.off_policy import OffPolicyKeys, TargetKeys
@@ -125,6 +126,7 @@ class QRDQNConfig(
 
 
 class DQNConfig(
+    DeterministicKeys,
     QLearningKeys,
     defaults={
         "tau": default(1.0),

@@ -24,6 +24,7 @@ from drl_cli.algorithms.actor_critic_nets import NETS
 from drl_cli.algorithms.row import ALL_ACTIONS, ALL_OBSERVATIONS, Algorithm
 from drl_cli.config.schema import MisfitError, Section, Whole, default, key
 from drl_cli.config.sections.averaged_policy import ScoredAverageKeys
+from drl_cli.config.sections.deterministic import DeterministicKeys
 from drl_cli.config.sections.iteration import least_seconds
 from drl_cli.config.sections.on_policy import OnPolicyKeys
 from drl_cli.config.sections.resources import NO_GPU, LearnerKeys, learners
@@ -151,6 +152,7 @@ class OptimiserKeys(Section):
 
 
 class IMPALAConfig(
+    DeterministicKeys,
     LearnerKeys,
     VTraceKeys,
     StreamKeys,

@@ -14,6 +14,7 @@ from drl_cli.algorithms.actor_critic_nets import NETS
 from drl_cli.algorithms.row import ALL_ACTIONS, ALL_OBSERVATIONS, Algorithm
 from drl_cli.config.schema import MisfitError, Whole, default, key
 from drl_cli.config.sections.averaged_policy import AveragedPolicyKeys
+from drl_cli.config.sections.deterministic import DeterministicKeys
 from drl_cli.config.sections.on_policy import OnPolicyKeys, StateDependentKeys, StragglerKeys, check_minibatch
 from drl_cli.config.sections.resources import LearnerKeys
 from drl_cli.errors import ConfigError
@@ -22,6 +23,7 @@ RECIPES_WHY = "the usual one of published recipes for small and medium tasks"
 
 
 class PPOConfig(
+    DeterministicKeys,
     StateDependentKeys,
     AveragedPolicyKeys,
     LearnerKeys,

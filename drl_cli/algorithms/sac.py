@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Protocol
 
 from drl_cli.algorithms.row import ALL_OBSERVATIONS, Algorithm, Nets, target_updates
 from drl_cli.config.schema import default, key
+from drl_cli.config.sections.deterministic import DeterministicKeys
 from drl_cli.config.sections.ensemble import EnsembleKeys
 from drl_cli.config.sections.max_entropy import SoftKeys
 from drl_cli.config.sections.off_policy import DelayKeys, OffPolicyKeys, TargetKeys
@@ -24,7 +25,14 @@ if TYPE_CHECKING:
 __all__ = ["SAC", "SACConfig", "critic_spec", "initial_weights", "online_weights", "policy_spec", "target_updates"]
 
 
-class SACConfig(EnsembleKeys, DelayKeys, TargetKeys, OffPolicyKeys, defaults={"normalize_actions": default(True)}):
+class SACConfig(
+    DeterministicKeys,
+    EnsembleKeys,
+    DelayKeys,
+    TargetKeys,
+    OffPolicyKeys,
+    defaults={"normalize_actions": default(True)},
+):
     """Soft actor-critic with twin critics, or an ensemble of them, and a learnt temperature."""
 
     target_entropy_fraction: float = key(

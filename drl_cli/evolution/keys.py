@@ -22,6 +22,7 @@ from pydantic import Field, model_validator
 
 from drl_cli.config.schema import MisfitError, Whole, default, key
 from drl_cli.config.sections.common import CommonKeys
+from drl_cli.config.sections.deterministic import ReproducibleKeys
 from drl_cli.config.sections.model import Network
 from drl_cli.config.sections.resources import SessionArgs
 
@@ -127,7 +128,11 @@ class EvolutionKeys(
         return self
 
 
-class ESConfig(EvolutionKeys, defaults={"num_workers": default(2, rllib=10, why="most machines have fewer cores")}):
+class ESConfig(
+    ReproducibleKeys,
+    EvolutionKeys,
+    defaults={"num_workers": default(2, rllib=10, why="most machines have fewer cores")},
+):
     """Evolution strategies: all perturbed policies count by the rank of their return; Adam takes the step."""
 
     episodes_per_batch: Whole = key(

@@ -175,3 +175,4 @@ class Token(NamedTuple):
     told: tuple[Any, ...] = ()  # (custom_metrics, hist_data) of callbacks, of each episode that ended and has any
     agents: tuple[AgentReturns, ...] = ()  # of several agents: the episodes that ended, by agent
     scored: tuple[tuple[float, int], ...] = ()  # (return, length) of clients' episodes that were played to be scored
+    state: Any = None  # of a deterministic run: the worker's state after the fragment, for its successor

@@ -24,6 +24,7 @@ from drl_cli.algorithms.impala import StreamKeys
 from drl_cli.algorithms.table import Algorithm
 from drl_cli.config.environment_variables import as_strings
 from drl_cli.config.sections.common import CommonKeys
+from drl_cli.config.sections.deterministic import has_blocks, is_deterministic, sources
 from drl_cli.config.sections.estimates import methods
 from drl_cli.config.sections.exploration_settings import exploration_settings
 from drl_cli.config.sections.multi_agent import config_of_policy
@@ -42,12 +43,14 @@ from drl_cli.policies import filters
 from drl_cli.policies.numpy_policy import DEFAULT_POLICY
 from drl_cli.policies.policy_spec import PolicySpec
 from drl_cli.runtime import loop_kinds, xla_cache
+from drl_cli.runtime.block_pool import BlockPool, SamplePool
 from drl_cli.runtime.cluster import ACTOR, HERE, THREAD, InlineCluster
 from drl_cli.runtime.loop_kinds import Loop
 from drl_cli.runtime.pool import Standing, WorkerPool
 from drl_cli.runtime.replay_shards import Shards
 from drl_cli.runtime.testers import ManyTesters
 
+HELD = 64  # versions of the weights; fragments under way are of fewer
 OUTSTANDING = 2  # calls per worker: the next one is waiting when it has finished one
 
 
@@ -81,7 +84,7 @@ class Parts(NamedTuple):
     server: Handle
     learner: Handle
     replay: Shards | None
-    pool: WorkerPool
+    pool: SamplePool
     loop: Loop
 
 
@@ -153,7 +156,9 @@ def make_parts(setup: RunSetup, cluster: Cluster, output: Path | str | None = No
     initial = first_weights(setup)
     pinned = {"pinned": True}
     dtype = config.broadcast_dtype if isinstance(config, RolloutKeys) else "float32"
-    server = cluster.spawn("parameter server", loop_kinds.SERVER, (dtype,), ACTOR, pinned)
+    # What is computed again after the loss of a worker needs the weights that it was requested with.
+    held = HELD if has_blocks(config) else 2
+    server = cluster.spawn("parameter server", loop_kinds.SERVER, (dtype, held), ACTOR, pinned)
     specs = setup.specs
     pushed = server.call("push", {p: {name: initial[p][name] for name in specs[p].weight_names()} for p in specs})
     replay = _make_replay(setup, cluster, pinned) if table.learns_from_replay(row) else None
@@ -184,10 +189,11 @@ def make_parts(setup: RunSetup, cluster: Cluster, output: Path | str | None = No
     pool = WorkerPool(
         cluster, make, max(1, config.num_workers), most, on_loss=on_loss(config), memory=config.memory_per_worker
     )
-    loop = loop_kinds.make(row, cluster, pool, replay, learner, config)
+    sampled = BlockPool(pool, cluster, sources(config)) if has_blocks(config) else pool
+    loop = loop_kinds.make(row, cluster, sampled, replay, learner, config)
     if not cluster.is_remote:
         pushed.result()
-    return Parts(server, learner, replay, pool, loop)
+    return Parts(server, learner, replay, sampled, loop)
 
 
 def _make_replicas(config: CommonKeys, cluster: Cluster, args: tuple) -> list[Handle]:
@@ -203,6 +209,10 @@ def setup_of(row: Algorithm, config: CommonKeys, env: Mapping[str, Any]) -> RunS
     frames = {"frames": frames_of(env.get("preprocessing"))}
     if not env.get("agents"):
         return RunSetup(row, config, env, describe(config, env["spaces"] | frames))
+    if is_deterministic(config):
+        raise ConfigError(
+            "deterministic: it is for one policy; leave it out, or use num_workers 0, which is reproducible too."
+        )
     if learners(config) > 1:
         raise ConfigError("num_learners: several policies have one learner each; set it to 1, or train one policy.")
     policies = {}
@@ -252,6 +262,8 @@ def _worker_of(row: Algorithm, config: CommonKeys, is_several: bool) -> Any:
     """Return the dotted name of the worker's class: one that samples, reads, does both, or serves; ``is_several``: agents."""
     if is_served(config):
         return loop_kinds.SERVED
+    if has_blocks(config):
+        return loop_kinds.BLOCKS
     if not reads(config):
         return loop_kinds.AGENTS_WORKER if is_several else loop_kinds.kind_of(row).worker
     if not reads_only(config):
@@ -286,7 +298,7 @@ class WorkerMaker:
 
     def _identity(self, index: int, incarnation: int, standing: Standing) -> WorkerIdentity | ReaderIdentity:
         config = self._setup.config
-        streams = max(1, config.num_workers) * config.num_envs_per_worker
+        streams = sources(config) * config.num_envs_per_worker
         exploring = exploration_settings(config) if isinstance(config, RolloutKeys) else {}
         left = max(0, exploring.get("random_timesteps", 0) - standing.sampled)
         identity: WorkerIdentity = {

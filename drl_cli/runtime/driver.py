@@ -18,6 +18,7 @@ from drl_cli.actors.part_records import ScoredEpisode
 from drl_cli.algorithms import table
 from drl_cli.config.result_names import Goal
 from drl_cli.config.sections.common import CommonKeys, min_iter_seconds
+from drl_cli.config.sections.deterministic import is_deterministic
 from drl_cli.config.sections.served_input import is_served
 from drl_cli.contracts import Cluster, Handle
 from drl_cli.envs import callbacks
@@ -201,8 +202,8 @@ class Driver:
             self._report_progress()
             if self.touched is not touched or self._must_stop_now():
                 break
-        if not self._is_remote:
-            # Between iterations an inline run stands still: what a checkpoint holds is all there is.
+        if self._in_order:
+            # Between iterations such a run stands still: what a checkpoint holds is all there is.
             loop.quiesce()
             if loop.is_learning:
                 loop.ledger.pushed(self.parts.learner.call("push").result())
@@ -220,9 +221,9 @@ class Driver:
     def _must_stop_now(self) -> bool:
         """Whether a stop was requested, and the running iteration must not be waited for."""
         since = self._deadline.since()
-        if since is None or (since < PATIENCE_S and not self._is_remote):
+        if since is None or (since < PATIENCE_S and self._in_order):
             return False
-        if not self._is_remote:
+        if self._in_order:
             text = "The stop cut an iteration short: a resumed run goes on from here, but not bit for bit."
             events.report("warning", text=text)
         return True
@@ -230,6 +231,11 @@ class Driver:
     @property
     def _is_remote(self) -> bool:
         return self._cluster is not None and self._cluster.is_remote
+
+    @property
+    def _in_order(self) -> bool:
+        """Whether timing must decide nothing: without workers, or with ``deterministic``."""
+        return not self._is_remote or is_deterministic(self.config)
 
     def _is_cut_short(self) -> None:
         self.is_overdue = True
@@ -376,7 +382,7 @@ class Driver:
         snapshot = self.scoring.newest
         if snapshot is None:
             raise CheckpointError("Nothing has been evaluated yet.")
-        if snapshot.counters["training_iteration"] == self.iteration and not self._is_remote:
+        if snapshot.counters["training_iteration"] == self.iteration and self._in_order:
             return self.save(run_folder, "best")
         state = self.state(snapshot.moment)
         return run_state.save_learner(self.setup, run_folder, snapshot.arrays, state, snapshot.result)

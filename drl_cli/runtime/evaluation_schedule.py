@@ -10,6 +10,7 @@ from collections.abc import Callable
 
 from drl_cli import events
 from drl_cli.config.result_names import Goal
+from drl_cli.config.sections.deterministic import is_deterministic
 from drl_cli.contracts import Cluster, Handle
 from drl_cli.errors import Overdue
 from drl_cli.runtime import assembly
@@ -74,7 +75,13 @@ class EvaluationSchedule:
         if not self._cluster.is_remote:
             self._deadline.rest_s = PATIENCE_S  # it can be given up without a loss
         self.scoring.begin(snapshot)
-        if not self._cluster.is_remote or self._setup.config.evaluation_parallel_to_training is False:
+        config = self._setup.config
+        in_order = is_deterministic(config)
+        if not self._cluster.is_remote or in_order or config.evaluation_parallel_to_training is False:
+            self.wait(is_stopping)
+        while in_order and 0 < self._lost < ATTEMPTS and self.scoring.newest is not snapshot and not is_stopping():
+            self.scoring.count -= 1  # the same episodes, with another tester
+            self.scoring.begin(snapshot)
             self.wait(is_stopping)
         self._deadline.rest_s = REST_S
 

@@ -13,11 +13,11 @@ from drl_cli.extras import load
 from drl_cli.policies.numpy_policy import DEFAULT_POLICY
 from drl_cli.runtime import machine
 from drl_cli.runtime.assembly import RunSetup, fragment_steps
+from drl_cli.runtime.block_pool import SamplePool
 from drl_cli.runtime.evaluator import ESTIMATES, Scoring
 from drl_cli.runtime.ledger import Ledger
 from drl_cli.runtime.loop_kinds import Loop
 from drl_cli.runtime.meters import mean
-from drl_cli.runtime.pool import WorkerPool
 from drl_cli.runtime.run_clock import RunClock
 
 EDGE_MASS = 0.25  # share of C51's target mass on its two outermost atoms that is worth a warning
@@ -80,7 +80,7 @@ class IterationResult(_Result, total=False):
     off_policy_estimator: dict[str, Any]  # where recorded episodes judge the policy
 
 
-def _fragments(pool: WorkerPool, ledger: Ledger) -> dict[str, int]:
+def _fragments(pool: SamplePool, ledger: Ledger) -> dict[str, int]:
     """Return what became of the fragments requested by this process; the rest is under way, waits or was dropped."""
     return {
         "fragments_requested": pool.requested,
@@ -99,7 +99,7 @@ class Results:
         self._busy_before = None  # of the machine's processors, when the last iteration ended
 
     def close(
-        self, loop: Loop, pool: WorkerPool, clock: RunClock, scoring: Scoring, spent: tuple[float, int]
+        self, loop: Loop, pool: SamplePool, clock: RunClock, scoring: Scoring, spent: tuple[float, int]
     ) -> IterationResult:
         """Return the result of the iteration that has just ended; ``spent``: its (seconds, env steps)."""
         (spent_s, new_steps), config = spent, self._setup.config

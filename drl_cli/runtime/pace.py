@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from drl_cli.config.sections.deterministic import sources
 from drl_cli.config.sections.off_policy import BufferedKeys
 from drl_cli.config.sections.offline import reads, reads_only
 from drl_cli.config.sections.replay import intensity, span
@@ -34,12 +35,12 @@ class SamplePace:
         """``config``: one with BufferKeys; ``ledger``: its ``sampled`` env steps and ``updates`` are what is kept in pace."""
         self._config, self._intensity, self.ledger = config, intensity(config), ledger
         self._fragment = config.num_envs_per_worker * config.rollout_fragment_length
-        streams = max(1, config.num_workers) * config.num_envs_per_worker
+        streams = sources(config) * config.num_envs_per_worker
         self._start = max(config.learning_starts, streams * (span(config) + 1))
         # A window of n steps, or a sequence, is only drawn when it is complete.
         self.complete = config.num_envs_per_worker * (span(config) + 1)
         self._lead = max(
-            2 * self._fragment * max(1, config.num_workers),
+            2 * self._fragment * sources(config),
             2 * config.updates_per_call * config.train_batch_size / self._intensity,
         )
         self._origin = (0, 0)  # (sampled, updates) when the present contents of the replay began

@@ -8,6 +8,7 @@ left, the run fails with the first cause.
 
 from __future__ import annotations
 
+import contextlib
 import enum
 import time
 from collections.abc import Callable, Collection, Mapping
@@ -205,6 +206,25 @@ class WorkerPool:
             barrier = 1 if member.incarnation and min_version == 0 else min_version
             self._call(member, barrier, max_version)
 
+    def states(self) -> dict[int, tuple[Any, Any]]:
+        """Return {index: (arrays, facts)} of the workers whose actors run, those left out that are just lost."""
+        calls, found = {index: handle.call("state") for index, handle in self.placed().items()}, {}
+        for index, call in calls.items():
+            with contextlib.suppress(PartLost):  # ``watch`` or ``take`` will find out
+                found[index] = call.result()
+        return found
+
+    def runs(self, index: int) -> bool:
+        """Return whether worker ``index`` has an incarnation running, or can be given one now."""
+        self._revive()
+        return self._members[index].state is State.RUNNING
+
+    def free(self, among: Collection[int] | None) -> int | None:
+        """Return the least busy worker of the indices ``among`` (None: of all) that may be called, or None."""
+        self._revive()
+        member = self._least_busy(among)
+        return None if member is None else member.index
+
     def ask(self, among: Collection[int], *args: Any) -> int | None:
         """Call ``collect`` with ``args`` on the least busy worker of the indices ``among``; its index, None if none is free."""
         self._revive()
@@ -231,7 +251,15 @@ class WorkerPool:
 
     def references(self) -> list[Call]:
         """References to wait for: the oldest token of every worker."""
-        return [member.calls[0].token for member in self._members if member.calls]
+        return list(self.oldest().values())
+
+    def oldest(self) -> dict[int, Call]:
+        """Return {index: reference to the oldest token} of the workers that have calls."""
+        return {member.index: member.calls[0].token for member in self._members if member.calls}
+
+    def newest(self, index: int) -> Call:
+        """Return the reference to the token that worker ``index`` was asked for last."""
+        return self._members[index].calls[-1].token
 
     def take(self, reference: Call) -> tuple[Token, Call] | None:
         """Return (token, columns reference) of a reference that is done, or None when its worker was lost."""

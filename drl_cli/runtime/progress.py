@@ -12,9 +12,9 @@ from drl_cli.config.sections.replay import BufferKeys
 from drl_cli.config.sections.served_input import is_served
 from drl_cli.runtime import machine
 from drl_cli.runtime.assembly import RunSetup
+from drl_cli.runtime.block_pool import SamplePool
 from drl_cli.runtime.bottleneck import Bottleneck, Setting
 from drl_cli.runtime.loop_kinds import Loop
-from drl_cli.runtime.pool import WorkerPool
 
 EVERY_S = 0.25
 RATE_S = 2.0  # over which rates are measured
@@ -23,7 +23,7 @@ RATE_S = 2.0  # over which rates are measured
 class Progress:
     """Reports how far a run is; ``report`` is called after every step of its loop."""
 
-    def __init__(self, setup: RunSetup, loop: Loop, pool: WorkerPool, began: float) -> None:
+    def __init__(self, setup: RunSetup, loop: Loop, pool: SamplePool, began: float) -> None:
         """``began``: when the run did, in seconds of the monotonic clock."""
         config = setup.config
         self._config, self._loop, self._pool, self._began = config, loop, pool, began

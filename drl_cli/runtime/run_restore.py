@@ -12,6 +12,7 @@ from typing import Any
 from drl_cli import checkpoints, events
 from drl_cli.algorithms.table import Algorithm
 from drl_cli.config.sections.common import CommonKeys
+from drl_cli.config.sections.deterministic import has_blocks, is_deterministic, sources
 from drl_cli.config.sections.offline import reads_only
 from drl_cli.config.sections.served_input import is_served
 from drl_cli.envs import carry_over, make
@@ -124,7 +125,9 @@ class Restore:
     def _goes_on(self, setup: RunSetup, parts: Parts) -> bool:
         """Whether the workers can go on in the middle of their episodes."""
         before, config = self._ckpt.facts.get("config") or {}, setup.config
-        same = all(before.get(name) == getattr(config, name) for name in ("num_workers", "num_envs_per_worker"))
+        names = ("num_env_blocks" if has_blocks(config) else "num_workers", "num_envs_per_worker")
+        same = all(before.get(name) == getattr(config, name) for name in names)
+        same = same and bool(before.get("deterministic")) == is_deterministic(config)
         # Readers that go on where they stood do not bring again what a replay that was not stored held.
         held = self.has_replay(parts.replay) or not reads_only(config)
         return self.is_exact and self.state["exact"] and same and held
@@ -176,7 +179,7 @@ class Restore:
 
     def _load_workers(self, setup: RunSetup, parts: Parts) -> None:
         arrays, states = self._ckpt.arrays("workers"), {}
-        for index in parts.pool.handles():
+        for index in parts.pool.incarnations():
             prefix = f"{index}/"
             own = {name.removeprefix(prefix): array for name, array in arrays.items() if name.startswith(prefix)}
             states[index] = (own, self.state["workers"][str(index)])
@@ -197,9 +200,9 @@ def _how_exact(setup: RunSetup, kept: str, differing: int) -> tuple[str, str]:
     if is_served(config):
         text = f"{differing} episodes were running at its clients, which have to start them anew" if differing else ""
         return "notice", f"Resumed, but not bit for bit: its simulators are elsewhere. {text}".rstrip(". ") + "."
-    count = max(1, config.num_workers) * config.num_envs_per_worker
+    count = sources(config) * config.num_envs_per_worker
     lost = f"{differing} of {count} running episodes differed when they were replayed, and start anew"
-    if config.num_workers or reads_only(config):  # with workers the clock decides too; files hold no environment
+    if _is_free_running(config) or reads_only(config):  # with workers the clock decides too; files hold no environment
         return "warning", f"Resumed: {lost}." if differing else ""
     if kept:
         first = f"{lost}. " if differing else ""
@@ -215,10 +218,14 @@ def _how_exact(setup: RunSetup, kept: str, differing: int) -> tuple[str, str]:
     return "notice", f"Resumed bit for bit: a reset of {name} with a seed clears all earlier state."
 
 
+def _is_free_running(config: CommonKeys) -> bool:
+    return config.num_workers > 0 and not is_deterministic(config)
+
+
 def _carried_over(setup: RunSetup) -> str:
     """Return what the environment of an inline run keeps over a reset with a seed, by a trial; empty for nothing."""
     config, env = setup.config, setup.env
-    if config.num_workers or config.fresh_envs or reads_only(config) or is_served(config):
+    if _is_free_running(config) or config.fresh_envs or reads_only(config) or is_served(config):
         return ""
     try:
         if setup.policies is None or env["agents"]["kind"] == "copies":

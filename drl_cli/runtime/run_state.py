@@ -22,7 +22,6 @@ from drl_cli.contracts import Call, Handle
 from drl_cli.errors import Overdue
 from drl_cli.runs import retention
 from drl_cli.runtime.assembly import Parts, RunSetup
-from drl_cli.runtime.cluster import PartLost
 from drl_cli.version import __version__
 
 STATE_S = 0.5  # for the state of a learner that is idle
@@ -75,7 +74,7 @@ def save(
     with checkpoints.Writer(run_folder, state["counters"]["training_iteration"], check) as writer:
         arrays = parts.learner.call("state").result()
         checkpoints.write_arrays(writer.folder / "weights.safetensors", arrays)
-        workers = {index: handle.call("state") for index, handle in parts.pool.placed().items()}
+        workers = parts.pool.states()
         if replay is None:
             shards = None
         elif isinstance(config, BufferKeys) and config.store_buffer_in_checkpoints:
@@ -83,14 +82,10 @@ def save(
         else:
             shards = replay.facts()
         facts, stored = {}, {}
-        for index, call in workers.items():
-            try:
-                own, facts[str(index)] = call.result()
-            except PartLost:  # the pool will find out and replace it
-                continue
+        for index, (own, facts[str(index)]) in workers.items():
             stored.update({f"{index}/{name}": array for name, array in own.items()})
         checkpoints.write_arrays(writer.folder / "workers.safetensors", stored)
-        whole = len(facts) == max(1, config.num_workers)
+        whole = len(facts) == parts.pool.size
         checkpoints.write_json(
             writer.folder / "state.json", {**state, "replay": shards, "workers": facts, "exact": whole}
         )

@@ -7,6 +7,7 @@ Code that serves all algorithms annotates ``config: CommonKeys``. A key that onl
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
+from drl_cli.config.sections.deterministic import is_deterministic
 from drl_cli.config.sections.environment import EnvironmentKeys
 from drl_cli.config.sections.evaluation import EvaluationKeys
 from drl_cli.config.sections.iteration import IterationKeys
@@ -29,7 +30,7 @@ def min_iter_seconds(config: CommonKeys) -> float:
     """Return the seconds that an iteration must last at least: ``min_iter_time_s`` with its null resolved."""
     if config.min_iter_time_s is not None:
         return config.min_iter_time_s
-    return 1.0 if config.num_workers > 0 else 0.0
+    return 1.0 if config.num_workers > 0 and not is_deterministic(config) else 0.0
 
 
 def steps_per_iteration(config: CommonKeys) -> int:

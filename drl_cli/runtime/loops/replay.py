@@ -13,17 +13,18 @@ from collections.abc import Iterable, Mapping
 from typing import Any, NamedTuple
 
 from drl_cli.actors.part_records import UpdateResult
+from drl_cli.config.sections.deterministic import is_deterministic
 from drl_cli.config.sections.off_policy import BufferedKeys
 from drl_cli.config.sections.replay import intensity
 from drl_cli.contracts import Call, Cluster, Handle
 from drl_cli.experience.columns import Token
 from drl_cli.runtime import pace
+from drl_cli.runtime.block_pool import SamplePool
 from drl_cli.runtime.ledger import Ledger
-from drl_cli.runtime.pool import WorkerPool
 from drl_cli.runtime.replay_shards import Drawn, Shards
 
 
-def make(cluster: Cluster, pool: WorkerPool, replay: Shards, learner: Handle, config: BufferedKeys) -> ReplayLoop:
+def make(cluster: Cluster, pool: SamplePool, replay: Shards, learner: Handle, config: BufferedKeys) -> ReplayLoop:
     """Return the loop over these parts; ``replay``: Shards."""
     return ReplayLoop(cluster, pool, replay, learner, config)
 
@@ -39,9 +40,9 @@ class ReplayLoop:
     """``step`` issues all allowed calls and waits for one of them to complete."""
 
     def __init__(
-        self, cluster: Cluster, pool: WorkerPool, replay: Shards, learner: Handle, config: BufferedKeys
+        self, cluster: Cluster, pool: SamplePool, replay: Shards, learner: Handle, config: BufferedKeys
     ) -> None:
-        """``replay``: Shards; ``learner``: handle; ``pool``: WorkerPool."""
+        """``replay``: Shards; ``learner``: handle; ``pool``: SamplePool."""
         self._cluster, self._pool, self._replay, self._learner, self._config = cluster, pool, replay, learner, config
         self._batch, self.intensity = config.train_batch_size, intensity(config)
         self._fragment = config.num_envs_per_worker * config.rollout_fragment_length
@@ -49,6 +50,7 @@ class ReplayLoop:
         self._chunk = max(1, min(config.updates_per_call, int(per_fragment)))
         self.ledger = Ledger(config)
         self.pace = pace.make(config, self.ledger)
+        self._in_order = not cluster.is_remote or is_deterministic(config)  # whether timing must decide nothing
         self._running: RunningUpdate | None = None
         self._prepared: Drawn | None = None
         self._adding = []  # (reference, token) of fragments on their way into the replay
@@ -88,14 +90,14 @@ class ReplayLoop:
         """Ask for what is allowed, wait up to ``timeout`` s for something to be done, and deal with it."""
         self._request_updates()
         self._request_samples()
-        self._deal(self._cluster.wait(self._pending(), timeout))
+        self._deal(self._cluster.wait(self._next(), timeout))
         self._pool.watch()
 
     def quiesce(self) -> None:
         """Deal with everything under way and ask for nothing new: afterwards no call is outstanding."""
         self._prepared = None
-        while self._pending():
-            self._deal(self._cluster.wait(self._pending(), 0.25))
+        while self._pending() or self._pool.outstanding:
+            self._deal(self._cluster.wait(self._next(), 0.25))
             self._prepared = None
             self._pool.watch()
         self._observe()
@@ -130,12 +132,16 @@ class ReplayLoop:
             first.append(self._ready)
         return first + self._pool.references()
 
+    def _next(self) -> list[Call]:
+        """What to wait for: any of what is pending, or in order the first of it, whatever else is done by then."""
+        return self._pending()[:1] if self._in_order else self._pending()
+
     def _request_samples(self) -> None:
         coming = self.ledger.updates + (self._running.drawn.batches if self._running else 0)
         count, among = self.pace.allowed(coming, self._pool.outstanding + len(self._adding))
         if count:
-            # Without Ray a worker must not see weights that a running update happens to have pushed already, or not yet.
-            newest = None if self._cluster.is_remote else self.ledger.version
+            # A worker must not see weights that a running update happens to have pushed already, or not yet.
+            newest = self.ledger.version if self._in_order else None
             self._pool.request(count, max_version=newest, among=among)
 
     def _owed(self) -> int:

@@ -23,22 +23,24 @@ from typing import Any
 
 from drl_cli.actors.part_records import BatchUpdateResult
 from drl_cli.algorithms.impala import APPOConfig, IMPALAConfig, passes_per_call
+from drl_cli.config.sections.deterministic import is_deterministic, sources
 from drl_cli.config.sections.on_policy import fragments_of_batch
 from drl_cli.contracts import Call, Cluster, Handle
 from drl_cli.experience.columns import Token
 from drl_cli.randomness import generator, set_state, state_of
+from drl_cli.runtime.block_pool import SamplePool
 from drl_cli.runtime.loops.trajectories import PlannedBatch, Requested, TrajectoryLoop, seen_of
-from drl_cli.runtime.pool import WorkerPool
 from drl_cli.runtime.replay_shards import Shards
 
 StreamConfig = IMPALAConfig | APPOConfig
 
 
 def make(
-    cluster: Cluster, pool: WorkerPool, replay: Shards | None, learner: Handle, config: StreamConfig
+    cluster: Cluster, pool: SamplePool, replay: Shards | None, learner: Handle, config: StreamConfig
 ) -> TrajectoryLoop:
     """Return the loop over these parts; ``replay`` is not used."""
-    return TrajectoryLoop(cluster, pool, learner, config, StreamPlan(config, rests=not cluster.is_remote))
+    rests = not cluster.is_remote or is_deterministic(config)
+    return TrajectoryLoop(cluster, pool, learner, config, StreamPlan(config, rests))
 
 
 class StreamPlan:
@@ -49,7 +51,7 @@ class StreamPlan:
         self._config, self._rests = config, rests
         self._fragments = fragments_of_batch(config)
         # Fewer than one for every worker would leave some of them idle for good.
-        self._room = max(config.learner_queue_size * self._fragments, config.num_workers)  # fragments
+        self._room = max(config.learner_queue_size * self._fragments, sources(config))  # fragments
         self._queue = collections.deque()  # (token, columns reference, whether it is new), oldest first
         self._stock, self._turns, self._staleness = _Stock(config), _Turns(config), _Staleness()
         self._is_first = True  # look at what is being learnt from
@@ -65,7 +67,7 @@ class StreamPlan:
         """Whether something waits that is to be learnt from before the loop rests."""
         return self._rests and (bool(self._queue) or self._turns.pending)
 
-    def wanted(self, pool: WorkerPool, is_busy: bool, is_closing: bool) -> Requested:
+    def wanted(self, pool: SamplePool, is_busy: bool, is_closing: bool) -> Requested:
         """As many as there is room for, of whatever version."""
         outstanding = pool.outstanding
         self._stock.is_open = not is_closing  # what is old would make the last batch no fuller
@@ -80,7 +82,7 @@ class StreamPlan:
         self._queue.extend((*old, False) for old in self._stock.beside(token, columns))
         return True
 
-    def batch(self, pool: WorkerPool, newest: int) -> PlannedBatch | None:
+    def batch(self, pool: SamplePool, newest: int) -> PlannedBatch | None:
         """The oldest fragments of the queue, or, where batches take turns, one of those under way once more."""
         taken = self._turns.take(self._oldest)
         if taken is None:

@@ -24,13 +24,13 @@ from drl_cli.actors.part_records import BatchUpdateResult
 from drl_cli.config.sections.on_policy import TrajectoryKeys, fragments_of_batch, late_fragments
 from drl_cli.contracts import Call, Cluster, Handle
 from drl_cli.experience.columns import Token
+from drl_cli.runtime.block_pool import SamplePool
 from drl_cli.runtime.loops.trajectories import PlannedBatch, Requested, TrajectoryLoop, seen_of
-from drl_cli.runtime.pool import WorkerPool
 from drl_cli.runtime.replay_shards import Shards
 
 
 def make(
-    cluster: Cluster, pool: WorkerPool, replay: Shards | None, learner: Handle, config: TrajectoryKeys
+    cluster: Cluster, pool: SamplePool, replay: Shards | None, learner: Handle, config: TrajectoryKeys
 ) -> TrajectoryLoop:
     """Return the loop over these parts; ``replay`` is not used."""
     return TrajectoryLoop(cluster, pool, learner, config, SyncPlan(config))
@@ -61,7 +61,7 @@ class SyncPlan:
         """Whether a batch has been begun: it is completed before the loop rests."""
         return bool(self._batch)
 
-    def wanted(self, pool: WorkerPool, is_busy: bool, is_closing: bool) -> Requested:
+    def wanted(self, pool: SamplePool, is_busy: bool, is_closing: bool) -> Requested:
         """What is missing of the batch, of one version; nothing while the version is being made."""
         under_way = pool.under_way(self._floor)
         if is_busy or (is_closing and not self._batch and not under_way):
@@ -90,7 +90,7 @@ class SyncPlan:
         self._dropped += 1
         return False
 
-    def batch(self, pool: WorkerPool, newest: int) -> PlannedBatch | None:
+    def batch(self, pool: SamplePool, newest: int) -> PlannedBatch | None:
         """The batch when enough of it has come; without a cutoff when nothing that was requested is under way."""
         if not self._batch or self._missing() > self._spare or (not self._spare and pool.under_way(self._floor)):
             return None

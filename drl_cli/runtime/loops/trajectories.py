@@ -12,12 +12,13 @@ from collections.abc import Callable, Collection, Iterable, Mapping
 from typing import Any, NamedTuple, Protocol
 
 from drl_cli.actors.part_records import BatchUpdateResult
+from drl_cli.config.sections.deterministic import is_deterministic
 from drl_cli.config.sections.on_policy import TrajectoryKeys, fragments_of_batch
 from drl_cli.contracts import Call, Cluster, Handle
 from drl_cli.errors import RunFailed
 from drl_cli.experience.columns import Token
+from drl_cli.runtime.block_pool import SamplePool
 from drl_cli.runtime.ledger import Ledger
-from drl_cli.runtime.pool import WorkerPool
 
 
 class Requested(NamedTuple):
@@ -52,7 +53,7 @@ class TrajectoryPlan(Protocol):
         """Whether a batch has been begun: the loop does not come to rest before it is learnt from."""
         ...
 
-    def wanted(self, pool: WorkerPool, is_busy: bool, is_closing: bool) -> Requested:
+    def wanted(self, pool: SamplePool, is_busy: bool, is_closing: bool) -> Requested:
         """Return what to request from the workers of ``pool``.
 
         ``is_busy``: an update is running, ``is_closing``: the loop comes to rest.
@@ -63,7 +64,7 @@ class TrajectoryPlan(Protocol):
         """Take a fragment; returns whether its steps count as sampled."""
         ...
 
-    def batch(self, pool: WorkerPool, newest: int) -> PlannedBatch | None:
+    def batch(self, pool: SamplePool, newest: int) -> PlannedBatch | None:
         """Return what to learn from now, or None; ``newest``: version of the weights."""
         ...
 
@@ -89,15 +90,16 @@ class TrajectoryLoop:
     def __init__(
         self,
         cluster: Cluster,
-        pool: WorkerPool,
+        pool: SamplePool,
         learner: Handle,
         config: TrajectoryKeys,
         plan: TrajectoryPlan,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        """``pool``: WorkerPool; ``learner``: handle of a BatchLearner;  ``clock``: seconds."""
+        """``pool``: SamplePool; ``learner``: handle of a BatchLearner;  ``clock``: seconds."""
         self._cluster, self._pool, self._learner, self._config = cluster, pool, learner, config
         self._plan, self._clock = plan, clock
+        self._in_order = not cluster.is_remote or is_deterministic(config)  # whether timing must decide nothing
         self._running = None  # reference of the learner's call
         self._fresh = 0  # fragments that it learns from for the first time
         self._ready, self._started = None, False
@@ -137,7 +139,7 @@ class TrajectoryLoop:
 
     def quiesce(self) -> None:
         """Come to rest as the plan wants it: afterwards no call is outstanding."""
-        while self._pending() or self._plan.is_begun:
+        while self._pending() or self._pool.outstanding or self._plan.is_begun:
             self._go_on(0.25, closing=True)
 
     def settle(self) -> None:
@@ -170,14 +172,16 @@ class TrajectoryLoop:
         self._learn()
         wanted = self._plan.wanted(self._pool, self._running is not None, closing)
         if wanted.fragments > 0:
-            # Without Ray a worker must not see weights that a running update happens to have pushed already, or not yet.
-            most = None if self._cluster.is_remote else self.ledger.version
+            # A worker must not see weights that a running update happens to have pushed already, or not yet.
+            most = self.ledger.version if self._in_order else None
             self._pool.request(wanted.fragments, wanted.version, most, wanted.among)
         self._deal(self._cluster.wait(self._pending(), timeout))
         self._pool.watch()
 
     def _pending(self) -> list[Call]:
-        # Without Ray what is sampled comes before the learner, whether that has done its work by then or not.
+        # In order, what is sampled comes before the learner, whether that has done its work by then or not.
+        if self._in_order and self._pool.outstanding:
+            return self._pool.references()
         last = [reference for reference in (self._running, self._ready) if reference is not None]
         return self._pool.references() + last
 
