@@ -205,14 +205,14 @@ def _make_replicas(config: CommonKeys, cluster: Cluster, args: tuple) -> list[Ha
 
 def setup_of(row: Algorithm, config: CommonKeys, env: Mapping[str, Any]) -> RunSetup:
     """Return what a run is made of; its policies are described, without TensorFlow."""
+    if is_deterministic(config) and (row.team or env.get("agents")):
+        raise ConfigError(
+            "deterministic: it is for one agent; leave it out. Runs with num_workers 0 are reproducible too."
+        )
     describe = load(row.nets).policy_spec
     frames = {"frames": frames_of(env.get("preprocessing"))}
     if not env.get("agents"):
         return RunSetup(row, config, env, describe(config, env["spaces"] | frames))
-    if is_deterministic(config):
-        raise ConfigError(
-            "deterministic: it is for one policy; leave it out, or use num_workers 0, which is reproducible too."
-        )
     if learners(config) > 1:
         raise ConfigError("num_learners: several policies have one learner each; set it to 1, or train one policy.")
     policies = {}

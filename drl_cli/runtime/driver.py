@@ -125,6 +125,7 @@ class Driver:
         restore = self._restore
         if restore is None:
             self.parts.pool.start({}, self._standing)
+            run_restore.report_carry_over(self.setup)
             return
         with restore.refusing_misfits():
             restore.check_form({**self.moment(), "scoring": self.scoring.state()})

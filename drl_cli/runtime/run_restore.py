@@ -218,6 +218,17 @@ def _how_exact(setup: RunSetup, kept: str, differing: int) -> tuple[str, str]:
     return "notice", f"Resumed bit for bit: a reset of {name} with a seed clears all earlier state."
 
 
+def report_carry_over(setup: RunSetup) -> None:
+    """Warn, at the start of a deterministic run with workers, of an environment whose episodes cannot always be replayed."""
+    kept = _carried_over(setup) if setup.config.num_workers and is_deterministic(setup.config) else ""
+    if kept:
+        name = setup.env["id"]
+        text = f"deterministic: {name} keeps something over a seeded reset: {kept}"
+        events.report(
+            "warning", text=f"{text}. Workers that die may change the result; with fresh_envs: true none does."
+        )
+
+
 def _is_free_running(config: CommonKeys) -> bool:
     return config.num_workers > 0 and not is_deterministic(config)
 
