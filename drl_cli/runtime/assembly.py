@@ -242,7 +242,8 @@ def _make_replay(setup: RunSetup, cluster: Cluster, options: Mapping[str, Any]) 
         raise ConfigError(
             f"{setup.row.name}: the config of an algorithm that learns from a replay needs the keys of BufferKeys."
         )
-    count, place = shards(config), ACTOR if config.num_replay_shards and config.num_workers else HERE
+    apart = config.num_replay_shards and config.num_workers and not has_blocks(config)
+    count, place = shards(config), ACTOR if apart else HERE
     kind, made_of = loop_kinds.REPLAY, (config, spec)
     if setup.policies is not None:
         kind, made_of = loop_kinds.GROUP_REPLAY, (setup.policies,)

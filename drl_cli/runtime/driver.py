@@ -128,12 +128,17 @@ class Driver:
             run_restore.report_carry_over(self.setup)
             return
         with restore.refusing_misfits():
+            was_scored = self.evaluations.is_deferred and restore.is_exact and restore.state["scoring"].get("is_busy")
+            if was_scored:
+                restore.state["version"] -= 1  # the push of the weights that were scored is made once more
             restore.check_form({**self.moment(), "scoring": self.scoring.state()})
             self.load(restore.state, restore.is_exact, restore.has_replay(self.parts.replay))
             incarnations = restore.incarnations(self.setup, self.parts)
         self.parts.pool.start(incarnations, self._standing)
         with restore.refusing_misfits():
             restore.load_parts(self.setup, self.parts)
+        if was_scored:
+            self.evaluations.begin_again(self._snapshot(), self._stop_requested)
 
     def _standing(self, worker: int) -> Standing:
         """Where the run stands when ``worker`` is made, or its successor."""
@@ -199,7 +204,8 @@ class Driver:
         first, trained = loop.sampled, loop.trained()
         while self._is_short(loop.sampled - first, loop.trained() - trained, self.clock.running_s()):
             loop.step()
-            self.evaluations.poll()
+            if not self.evaluations.is_deferred:
+                self.evaluations.poll()
             self._report_progress()
             if self.touched is not touched or self._must_stop_now():
                 break
@@ -267,6 +273,7 @@ class Driver:
         return self.scoring.newest_result
 
     def _evaluate_when_due(self) -> None:
+        self.evaluations.close_deferred(self._stop_requested)
         if is_served(self.config):
             self._take_scores()
         elif self.evaluations.is_due(self.clock.iteration, self.loop):

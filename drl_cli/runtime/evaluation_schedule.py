@@ -44,6 +44,9 @@ class EvaluationSchedule:
         self.scoring = Scoring(self._make_tester, setup.config, setup.seed, goal)
         self._tester: Handle | ManyTesters | None = None
         self._lost = 0  # testers in a row
+        # In a deterministic run scores count from the end of the next iteration on, however soon they come.
+        self.is_deferred = is_deterministic(setup.config)
+        self._snapshot: Snapshot | None = None  # that is scored meanwhile
 
     def _make_tester(self) -> Handle | ManyTesters:
         if self._tester is None:
@@ -71,19 +74,37 @@ class EvaluationSchedule:
         return mean is not None and mean >= goal
 
     def begin(self, snapshot: Snapshot, is_stopping: Callable[[], bool]) -> None:
-        """Score ``snapshot``; without Ray, or with ``evaluation_parallel_to_training: false``, training waits for it."""
+        """Score ``snapshot``; without Ray, or with ``evaluation_parallel_to_training: false``, training waits for it.
+
+        In a deterministic run it goes on until ``close_deferred``.
+        """
         if not self._cluster.is_remote:
             self._deadline.rest_s = PATIENCE_S  # it can be given up without a loss
         self.scoring.begin(snapshot)
-        config = self._setup.config
-        in_order = is_deterministic(config)
-        if not self._cluster.is_remote or in_order or config.evaluation_parallel_to_training is False:
-            self.wait(is_stopping)
-        while in_order and 0 < self._lost < ATTEMPTS and self.scoring.newest is not snapshot and not is_stopping():
-            self.scoring.count -= 1  # the same episodes, with another tester
-            self.scoring.begin(snapshot)
+        if self.is_deferred:
+            self._snapshot = snapshot
+        elif not self._cluster.is_remote or self._setup.config.evaluation_parallel_to_training is False:
             self.wait(is_stopping)
         self._deadline.rest_s = REST_S
+
+    def close_deferred(self, is_stopping: Callable[[], bool]) -> None:
+        """At the end of an iteration of a deterministic run: wait for the evaluation that began with it.
+
+        Where its tester is lost, the same episodes are played by another one.
+        """
+        snapshot, self._snapshot = self._snapshot, None
+        if snapshot is None:
+            return
+        self.wait(is_stopping)
+        while self.scoring.newest is not snapshot and 0 < self._lost < ATTEMPTS and not is_stopping():
+            self.begin_again(snapshot, is_stopping)
+            self.wait(is_stopping)
+        self._snapshot = None
+
+    def begin_again(self, snapshot: Snapshot, is_stopping: Callable[[], bool]) -> None:
+        """Begin the last evaluation once more, of weights that are those of ``snapshot``."""
+        self.scoring.count -= 1
+        self.begin(snapshot, is_stopping)
 
     def wait(self, is_stopping: Callable[[], bool]) -> None:
         """Train no further until the evaluation is over, or a stop was requested."""

@@ -212,7 +212,12 @@ class Scoring:
 
     def state(self) -> dict[str, Any]:
         """Return what a checkpoint keeps."""
-        return {"count": self.count, "newest": self.newest_result, "touched": self.touched}
+        return {
+            "count": self.count,
+            "newest": self.newest_result,
+            "touched": self.touched,
+            "is_busy": self.is_busy,
+        }
 
     def load(self, facts: Mapping[str, Any], exact: bool) -> None:
         """Continue from ``state``; only the same run (``exact``) with the same goal has touched it already."""

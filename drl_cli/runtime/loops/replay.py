@@ -51,6 +51,8 @@ class ReplayLoop:
         self.ledger = Ledger(config)
         self.pace = pace.make(config, self.ledger)
         self._in_order = not cluster.is_remote or is_deterministic(config)  # whether timing must decide nothing
+        # What the next updates are drawn from then arrives during the running ones.
+        self._samples_first = is_deterministic(config)
         self._running: RunningUpdate | None = None
         self._prepared: Drawn | None = None
         self._adding = []  # (reference, token) of fragments on their way into the replay
@@ -130,6 +132,8 @@ class ReplayLoop:
         first += [reference for reference, _ in self._adding]
         if self._ready is not None:
             first.append(self._ready)
+        if self._samples_first and self._pool.outstanding:
+            return self._pool.references()
         return first + self._pool.references()
 
     def _next(self) -> list[Call]:
