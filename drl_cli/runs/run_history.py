@@ -10,6 +10,7 @@ from collections import deque
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from drl_cli.config.sections.deterministic import sources
 from drl_cli.config.sections.offline import reads_only
 from drl_cli.config.sections.on_policy import OnPolicyKeys, TrajectoryKeys
 from drl_cli.config.sections.replay import BufferKeys
@@ -59,7 +60,7 @@ def situation(config: CommonKeys, env: str, env_facts: Mapping[str, Any], goal: 
     threshold = _registered(make.reward_threshold, env)
     return Situation(
         gamma=config.gamma,
-        streams=max(1, config.num_workers) * config.num_envs_per_worker,
+        streams=sources(config) * config.num_envs_per_worker,
         limit=min((limit for limit in limits if limit), default=None),
         horizon=config.horizon,
         target=goal if goal is not None else threshold,

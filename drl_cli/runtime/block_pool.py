@@ -100,7 +100,7 @@ class BlockPool:
         for block in range(self.size):
             if block in self._states and self._is_remote:
                 continue
-            handle = self.handles().get(self._at.get(block, self._home(block)))
+            handle = self._pool.placed().get(self._at.get(block, self._home(block)))
             if handle is not None:
                 try:
                     self._states[block] = handle.call("state", block, self._incarnations[block]).result()

@@ -16,6 +16,7 @@ from drl_cli.algorithms import table
 from drl_cli.algorithms.impala import StreamKeys
 from drl_cli.algorithms.table import Algorithm
 from drl_cli.config.sections.common import CommonKeys
+from drl_cli.config.sections.deterministic import sources
 from drl_cli.config.sections.off_policy import BufferedKeys
 from drl_cli.config.sections.offline import reads_only
 from drl_cli.config.sections.on_policy import TrajectoryKeys
@@ -135,10 +136,10 @@ def processes(
         return [("the search", 1, ACTOR), *((what, at_once * count, size) for what, count, size in trial), *own_ray]
     learns_here = not config.learner_actor
     base = TENSORFLOW if row.tensorflow and learns_here else PLAIN
-    envs = config.num_envs_per_worker * PER_ENV
+    envs = math.ceil(sources(config) / max(1, config.num_workers)) * config.num_envs_per_worker * PER_ENV
     elsewhere = []
     if isinstance(config, RolloutKeys) and config.remote_worker_envs and config.num_envs_per_worker > 1:
-        elsewhere = [("environments", max(1, config.num_workers) * config.num_envs_per_worker, ENV_PROCESS)]
+        elsewhere = [("environments", sources(config) * config.num_envs_per_worker, ENV_PROCESS)]
     if not assembly.needs_ray(config):
         return [("the run: learner, sampling, evaluation", 1, base + envs), *elsewhere]
     inside = ["driver", *(["learner"] if learns_here else [])]

@@ -5,13 +5,14 @@ import signal
 
 import numpy as np
 import pytest
-from runtime_runs import SINCE_RESTORE, small_config, timeless
+from runtime_runs import SINCE_RESTORE, env_facts, small_config, timeless
 
 from drl_cli import checkpoints
 from drl_cli.algorithms import table
 from drl_cli.envs import make as envs
+from drl_cli.errors import ConfigError
 from drl_cli.extras import load
-from drl_cli.runtime import ray_cluster
+from drl_cli.runtime import assembly, ray_cluster, run_restore
 from drl_cli.runtime.driver import Driver
 
 COMMON = {
@@ -42,6 +43,7 @@ RUNS = {
         | {"policy_model": {"fcnet_hiddens": [8]}, "Q_model": {"fcnet_hiddens": [8]}},
     ),
     "DQN": ("CartPole-v1", REPLAY | {"buffer_size": 5000, "model": {"fcnet_hiddens": [8]}}),
+    "APEX": ("CartPole-v1", REPLAY | {"buffer_size": 5000, "model": {"fcnet_hiddens": [8]}}),
     "ES": ("CartPole-v1", {"num_envs_per_worker": 2, "episodes_per_batch": 8, "train_batch_size": 100}),
 }
 
@@ -137,7 +139,7 @@ def test_killed_worker_and_resume_with_fewer_workers_leave_the_weights_of_ppo_as
 
 @pytest.mark.slow
 @pytest.mark.ray
-@pytest.mark.parametrize("name", ["IMPALA", "APPO", "SAC", "DQN", "ES"])
+@pytest.mark.parametrize("name", ["IMPALA", "APPO", "SAC", "DQN", "APEX", "ES"])
 def test_workers_that_are_killed_leave_the_weights_as_they_are(ray, start, name):
     inline, two = start(name), start(name, num_workers=2)
     for iteration in range(5):
@@ -146,3 +148,22 @@ def test_workers_that_are_killed_leave_the_weights_as_they_are(ray, start, name)
         assert_equal(weights(two), weights(inline))
         if iteration in (1, 3):
             kill_a_worker(two)
+
+
+@pytest.mark.process
+@pytest.mark.parametrize(("keys", "count"), [({}, 1), ({"fresh_envs": True}, 0)])
+def test_environment_whose_episodes_cannot_be_replayed_is_warned_of_at_the_start(reports, keys, count):
+    config = small_config(deterministic=True, num_workers=2, **keys)
+    run_restore.report_carry_over(assembly.setup_of(table.find("SAC"), config, env_facts("BipedalWalker-v3")))
+    texts = [fields["text"] for kind, fields in reports if kind == "warning"]
+    assert len(texts) == count
+    assert all(
+        "BipedalWalker-v3 keeps something over a seeded reset" in text and "fresh_envs" in text for text in texts
+    )
+
+
+@pytest.mark.process
+def test_team_of_agents_is_refused_in_one_line():
+    config = load(table.find("MAPPO").config).model_validate({"deterministic": True})
+    with pytest.raises(ConfigError, match="^deterministic: it is for one agent; leave it out"):
+        assembly.setup_of(table.find("MAPPO"), config, env_facts("Pendulum-v1"))
