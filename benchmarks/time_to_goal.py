@@ -53,7 +53,7 @@ def main():
     rows = []
     for seed in options.seeds:
         rows.append(run(command, seed, options.timeout))
-        print("  ".join(f"{_text(rows[-1].get(name)):>9}" for name in COLUMNS), flush=True)
+        print("  ".join(f"{text(rows[-1].get(name)):>9}" for name in COLUMNS), flush=True)
     touched = [row["touch s"] for row in rows if row.get("touch s") is not None]
     bar = {row["seed"]: row.get("target") if options.held_at is None else options.held_at for row in rows}
     held = [row for row in rows if row.get("held") is not None and row["held"] >= bar[row["seed"]]]
@@ -85,14 +85,14 @@ def run(command, seed, timeout):
     """Return {column: value} of one run of ``command`` with ``seed``, without what it did not reach in ``timeout`` seconds."""
     with tempfile.TemporaryDirectory(prefix="time-to-goal-") as folder:
         full = [*command, "--seed", str(seed), "--local-dir", folder, "-s", f"evaluation_hold={HOLD}", "-q"]
-        began, spent = time.monotonic(), _cpu_seconds()
+        began, spent = time.monotonic(), cpu_seconds()
         process = subprocess.Popen(full, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
         try:
             _, errors = process.communicate(timeout=timeout)
         except subprocess.TimeoutExpired:
             process.terminate()
             _, errors = process.communicate()
-        row = {"seed": seed, "wall s": time.monotonic() - began, "CPU s": _cpu_seconds() - spent}
+        row = {"seed": seed, "wall s": time.monotonic() - began, "CPU s": cpu_seconds() - spent}
         for path in Path(folder).rglob("events.jsonl"):
             row |= _read(path)
         for path in Path(folder).rglob("result.json"):
@@ -102,7 +102,7 @@ def run(command, seed, timeout):
     return row
 
 
-def _cpu_seconds():
+def cpu_seconds():
     """Return the processor seconds of all child processes that have ended and been waited for."""
     usage = resource.getrusage(resource.RUSAGE_CHILDREN)
     return usage.ru_utime + usage.ru_stime
@@ -129,7 +129,7 @@ def _spent(path):
     return {"learn s": learn, "eval s": results[-1]["timers"]["evaluate_s"] if results else None}
 
 
-def _text(value):
+def text(value):
     if value is None:
         return "-"
     return f"{value:,.1f}" if isinstance(value, float) else f"{value:,}"
