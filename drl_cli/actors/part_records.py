@@ -87,3 +87,4 @@ class ScoredEpisode(NamedTuple):
     hist_data: dict = {}
     is_cut: bool = False  # by the bound of an evaluation (``envs.bound_of``): the reward is that of its first part
     policy_rewards: dict[str, list[float]] = {}  # of several agents: the returns of each policy's agents
+    success: bool | None = None  # whether it reached its goal, where the environment says so

@@ -27,6 +27,7 @@ from drl_cli.envs import make as envs
 from drl_cli.envs.callback_episodes import CallbackEpisodes
 from drl_cli.envs.env_batch import EnvBatch
 from drl_cli.envs.env_spec import EnvSetup
+from drl_cli.envs.steps import success_of
 from drl_cli.errors import CheckpointError, RunFailed
 from drl_cli.experience.columns import Meta, Token
 from drl_cli.policies import exploration
@@ -93,6 +94,7 @@ class RolloutWorker:
         self._sequence, self._steps = 0, 0
         self._cut = np.zeros(config.num_envs_per_worker, bool)  # environments whose next step continues nothing
         self._returns = np.zeros(config.num_envs_per_worker)
+        self._successes: list[bool] = []  # of episodes that have ended since the last fragment
         self._lengths = np.zeros(config.num_envs_per_worker, np.int64)
         self._position = np.zeros(config.num_envs_per_worker, np.int32)  # in what is learnt from as an episode: a life
         self._started = False
@@ -132,7 +134,11 @@ class RolloutWorker:
         exploring = self._exploration.describe(self._steps)
         steps = int(columns["length"].sum()) if self._whole_episodes else columns["reward"].size
         metrics = self._watch.take() if self._watch else ()
-        return Token(meta, steps, tuple(episodes), bad, notes, seconds, exploring, seen, told=metrics), columns
+        reached, self._successes = tuple(self._successes), []
+        token = Token(
+            meta, steps, tuple(episodes), bad, notes, seconds, exploring, seen, told=metrics, successes=reached
+        )
+        return token, columns
 
     def _take(self, weights: Mapping[str, Any]) -> None:
         self._policy.set_weights(weights[DEFAULT_POLICY])
@@ -255,6 +261,9 @@ class RolloutWorker:
         if self._envs.is_mid_game(env):
             return  # a life was lost: an end to learn from, but the score is the whole game's
         episodes.append((float(self._returns[env]), int(self._lengths[env])))
+        success = success_of(self._envs.infos[env])
+        if success is not None:
+            self._successes.append(success)
         self._returns[env], self._lengths[env] = 0.0, 0
 
     def _forget(self, env: int) -> None:

@@ -18,7 +18,7 @@ from drl_cli.envs.env_reuse import FOREIGN, KeptEnvs
 from drl_cli.envs.frame_stack import FrameStack
 from drl_cli.envs.preprocessors import frames_of
 from drl_cli.envs.spaces import seen_dtype
-from drl_cli.envs.steps import as_action, as_number, is_finite
+from drl_cli.envs.steps import as_action, as_number, is_finite, success_of
 from drl_cli.errors import EnvError, failure
 from drl_cli.policies.numpy_policy import DEFAULT_POLICY, NumpyPolicy
 from drl_cli.policies.policy_spec import PolicySpec
@@ -128,7 +128,13 @@ def _play(
                 if is_over or lengths[index] == bound:
                     metrics = watch.ended(index) if watch else ({}, {})
                     results[index] = ScoredEpisode(
-                        totals[index], lengths[index], seeds[index], ends[0], *metrics, not is_over
+                        totals[index],
+                        lengths[index],
+                        seeds[index],
+                        ends[0],
+                        *metrics,
+                        not is_over,
+                        success=success_of(info),
                     )
             running = [index for index in running if index not in results]
     except BaseException:

@@ -19,7 +19,7 @@ from drl_cli.config.plain_data import plain
 from drl_cli.envs.frame_stack import FrameStack
 from drl_cli.envs.make import bound_of
 from drl_cli.envs.spaces import seen_dtype
-from drl_cli.envs.steps import as_action
+from drl_cli.envs.steps import as_action, success_of
 from drl_cli.errors import RunFailed, failure
 
 if TYPE_CHECKING:
@@ -66,7 +66,8 @@ class PlayedEpisode:
     """One episode as it was played.
 
     reward: the sum of raw rewards. length: environment steps. terminated, truncated: how it ended; neither when the
-    limit of steps cut it, so that ``complete`` is False. is_cut: truncated by ``max_steps``. Filled only when transitions
+    limit of steps cut it, so that ``complete`` is False. is_cut: truncated by ``max_steps``. success: whether it reached its
+    goal, None where the environment does not say (``steps.success_of``). Filled only when transitions
     are kept: obs [length + 1, *obs_shape] (single frames), action [length, *action_shape] as the environment got it, rewards
     [length]; with ``INFOS`` also infos [length] of plain data; with ``CHOICES`` also chosen [length, …], the action as
     recordings hold it (``NumpyPolicy.recorded``), and its logp [length], None where it was not drawn.
@@ -81,6 +82,7 @@ class PlayedEpisode:
     terminated: bool = False
     truncated: bool = False
     is_cut: bool = False
+    success: bool | None = None
     obs: list[np.ndarray] = field(default_factory=list)
     action: list[np.ndarray] = field(default_factory=list)
     chosen: list[np.ndarray] = field(default_factory=list)
@@ -243,6 +245,7 @@ class Player(EpisodePlayer):
             episode.reward += float(reward)
             episode.length += 1
             episode.terminated, episode.truncated = bool(terminated), bool(truncated)
+            episode.success = success_of(info)
             obs = after
             stack.push(0, obs)
             self._show(env, video)

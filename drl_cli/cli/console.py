@@ -195,8 +195,8 @@ def _iteration_line(result: Mapping[str, Any], spent: Budget | None = None) -> s
             f"{figures.count(result.get('timesteps_total'))} timesteps{speed}, {updates}"
         )
     return (
-        f"iteration {result.get('training_iteration')}: reward {figures.reward(result.get('episode_reward_mean'))}, "
-        f"{figures.episodes(result.get('episodes_total'))}, "
+        f"iteration {result.get('training_iteration')}: reward {figures.reward(result.get('episode_reward_mean'))}"
+        f"{figures.success(result)}, {figures.episodes(result.get('episodes_total'))}, "
         f"{figures.count(result.get('timesteps_total'))} steps{speed}, {updates}"
     )
 
@@ -213,7 +213,7 @@ def _custom(result: Mapping[str, Any]) -> str:
 
 def _evaluation_line(fields: Mapping[str, Any]) -> str:
     value = fields.get("episode_reward_mean")
-    text = f"evaluation: reward {figures.reward(value)} over {fields.get('episodes')} greedy episodes"
+    text = f"evaluation: reward {figures.reward(value)} over {fields.get('episodes')} greedy episodes{figures.success(fields)}"
     text += _by_policy(fields)
     if fields.get("confirmed") is not None:
         text += f"; confirmed: {figures.reward(fields['confirmed'])}"

@@ -27,6 +27,7 @@ from drl_cli.cli import (
     terminal,
 )
 from drl_cli.cli.played import SCORES
+from drl_cli.config.episode_metrics import success_rate
 from drl_cli.errors import ConfigError, CriterionMissed, suggestion
 
 if TYPE_CHECKING:
@@ -121,7 +122,8 @@ def evaluate(
     JSON: {"episodes", "seeds": [...], "confidence", "checkpoints": [{"path", "algorithm", "env", "training_iteration",
     "timesteps_total", "greedy": SCORE, "stochastic": SCORE with --explore}]}, SCORE: {"episodes", "mean", "sd",
     "median", "iqm", "iqm_low", "iqm_high", "min", "max", "length_mean", "length_min", "length_max", "cut": how many
-    were cut by --max-steps, "rewards": [...], "lengths": [...]}. With several agents these are of the sum over them, and
+    were cut by --max-steps, "rewards": [...], "lengths": [...], and "success_rate" where episodes
+    report is_success}. With several agents these are of the sum over them, and
     "policies": {policy id: the same of the mean over its agents}; --assert 'policies/ID/mean>=195'.
 
     With --against each of two policies plays every side in turn; games are won, drawn and lost by returns, with 95 % Wilson
@@ -246,6 +248,8 @@ def _score(subject: Subject, seeds: Sequence[int], explore: bool, max_steps: int
     rewards, lengths = [episode.reward for episode in episodes], [episode.length for episode in episodes]
     score = reward_statistics.describe(rewards, lengths)
     score["cut"] = sum(episode.is_cut for episode in episodes)
+    rate = success_rate([episode.success for episode in episodes])
+    score |= {} if rate is None else {"success_rate": rate}
     if subject.agents:
         score["policies"] = reward_statistics.describe_policies([one.policy_rewards for one in episodes], lengths)
     return {**score, "rewards": [float(reward) for reward in rewards], "lengths": [int(length) for length in lengths]}

@@ -77,6 +77,12 @@ def by_policy(result: Mapping[str, Any], width: int) -> str:
     return _fitting(parts, width)
 
 
+def success(found: Mapping[str, Any]) -> str:
+    """Return ", success 45 %" of a result, an evaluation or a summary with a ``success_rate``, else nothing."""
+    rate = found.get("success_rate")
+    return "" if rate is None else f", success {100 * rate:.0f} %"
+
+
 def custom_metrics(found: Mapping[str, float], width: int) -> str:
     """The means of callbacks' metrics (``custom_metrics`` of a result) in ``width`` columns, and how many found no room."""
     means = [(name.removesuffix("_mean"), value) for name, value in found.items() if name.endswith("_mean")]

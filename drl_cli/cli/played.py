@@ -11,6 +11,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from drl_cli.cli import figures, terminal
+from drl_cli.config.episode_metrics import success_rate
 
 if TYPE_CHECKING:
     from drl_cli.analysis.loaded_checkpoint import Subject
@@ -58,6 +59,8 @@ class EpisodeJson:
         """Show an Episode (``analysis.play``) that has been played."""
         line = {"episode": episode.number, "seed": episode.seed, "reward": episode.reward, "length": episode.length}
         line |= {"terminated": episode.terminated, "truncated": episode.truncated, "cut": episode.is_cut}
+        if episode.success is not None:
+            line["success"] = episode.success
         if episode.policy_of:
             mean = {name: sum(own) / len(own) for name, own in episode.policy_rewards.items()}
             line |= {"agents": episode.returns, "policies": episode.policy_of, "policy_reward_mean": mean}
@@ -83,7 +86,9 @@ def _described(episodes: Sequence[PlayedEpisode]) -> dict[str, Any] | None:
 
     if not episodes:
         return None
-    return reward_statistics.describe([e.reward for e in episodes], [e.length for e in episodes])
+    rate = success_rate([episode.success for episode in episodes])
+    reached = {} if rate is None else {"success_rate": rate}
+    return reward_statistics.describe([e.reward for e in episodes], [e.length for e in episodes]) | reached
 
 
 def _by_policy(episodes: Sequence[PlayedEpisode]) -> dict[str, dict[str, Any]]:
@@ -117,5 +122,5 @@ def summary(statistics: Mapping[str, Any] | None) -> str:
         f"{statistics['episodes']} episode{'s' if statistics['episodes'] > 1 else ''}: "
         f"reward {statistics['mean']:.1f} {pm} {statistics['sd']:.1f} "
         f"(min {statistics['min']:.1f}, max {statistics['max']:.1f}), length {statistics['length_mean']:.0f} "
-        f"(min {statistics['length_min']}, max {statistics['length_max']})"
+        f"(min {statistics['length_min']}, max {statistics['length_max']}){figures.success(statistics)}"
     )

@@ -38,6 +38,9 @@ class EpisodeScore(Protocol):
     @property
     def hist_data(self) -> Mapping[str, Sequence[float]]: ...
 
+    @property
+    def success(self) -> bool | None: ...
+
 
 def summarised(episodes: Iterable[EpisodeMetrics]) -> tuple[dict[str, float | None], dict[str, list[float]]]:
     """Return ({name_mean, name_min, name_max: number}, {name: list of numbers}) over ``episodes``.
@@ -71,10 +74,18 @@ def summary(episodes: Sequence[EpisodeScore]) -> dict[str, Any]:
         "episodes_this_iter": len(episodes),
         "episodes_cut": sum(episode.is_cut for episode in episodes),
     }
+    rate = success_rate([episode.success for episode in episodes])
+    fields |= {} if rate is None else {"success_rate": rate}
     fields |= policy_rewards(_by_policy(episode.policy_rewards for episode in episodes))
     custom, hist = summarised([(episode.custom_metrics, episode.hist_data) for episode in episodes])
     fields |= {"custom_metrics": custom} if custom else {}
     return fields | ({"hist_stats": hist} if hist else {})
+
+
+def success_rate(successes: Iterable[bool | None]) -> float | None:
+    """Return the share of episodes that reached their goal among those that say so (not None), None where none does."""
+    known = [success for success in successes if success is not None]
+    return sum(known) / len(known) if known else None
 
 
 def policy_rewards(returns: Mapping[str, Sequence[float]]) -> dict[str, dict[str, float]]:

@@ -56,7 +56,7 @@ class EnvBatch:
         self._setup, self._horizon, self._soft = setup, horizon, soft
         self._plan = setup.get("preprocessing") or preprocessors.NOTHING
         self._viewers = [viewer or Viewer(), *[Viewer()] * (count - 1)]
-        self._watch, self._infos = watch, [{}] * count
+        self._watch, self.infos = watch, [{}] * count  # infos: of each environment's last step
         self.count = count
         self.notes: list[str] = []  # what broke, taken by the worker
         self.bad_steps = 0
@@ -129,7 +129,7 @@ class EnvBatch:
         self, given: list, which: Sequence[int]
     ) -> tuple[list[float], dict[int, tuple[bool, bool]], dict[int, BaseException]]:
         """Step; return rewards, {index: (terminated, truncated)} and {index: what it raised, or what is wrong}."""
-        envs, put, infos = self._envs, self._frames.put, self._infos
+        envs, put, infos = self._envs, self._frames.put, self.infos
         rewards, ended, failed = [0.0] * self.count, {}, {}
         for index in which if self._maker.is_remote else ():
             envs[index].begin(given[index])
@@ -229,7 +229,7 @@ class EnvBatch:
         Returns (obs, reward, terminated, truncated, whether the environment goes on after a soft horizon).
         """
         # What is replayed must be what was meant, also where an environment writes to its input: it gets a copy.
-        obs, reward, terminated, truncated, self._infos[index] = self._envs[index].step(as_action(action.copy()))
+        obs, reward, terminated, truncated, self.infos[index] = self._envs[index].step(as_action(action.copy()))
         obs, reward = self._frames.seen(obs), as_number(reward)
         if not is_finite(obs, reward):
             raise not_finite_error(reward)
@@ -271,7 +271,7 @@ class EnvBatch:
 
     def _notify_step(self, index: int, action: np.ndarray, reward: float) -> None:
         if self._watch is not None:
-            self._watch.stepped(index, as_action(action), reward, self._infos[index])
+            self._watch.stepped(index, as_action(action), reward, self.infos[index])
 
     def _notify_end(self, index: int) -> None:
         if self._watch is not None:

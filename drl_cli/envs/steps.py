@@ -6,6 +6,7 @@ Used by all that step environments. The actions of running episodes are kept so 
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -87,6 +88,15 @@ class ActionLogs:
 def as_number(reward: Any) -> float:
     """Return a reward as a float; an array of one element is one too (``float`` refuses it from NumPy 2.4 on)."""
     return float(reward) if isinstance(reward, float) else float(np.asarray(reward, np.float64).item())
+
+
+def success_of(info: Mapping[str, Any]) -> bool | None:
+    """Return whether an episode reached its goal by the ``info`` of its last step, None where it has no "is_success".
+
+    The key is that of gymnasium-robotics and Stable-Baselines3; 0 and 1 of any type count too.
+    """
+    found = info.get("is_success")
+    return None if found is None else bool(found)
 
 
 def is_finite(obs: np.ndarray, reward: float) -> bool:

@@ -174,5 +174,6 @@ class Token(NamedTuple):
     reading: ReadProgress | None = None  # where it was read, not sampled
     told: tuple[Any, ...] = ()  # (custom_metrics, hist_data) of callbacks, of each episode that ended and has any
     agents: tuple[AgentReturns, ...] = ()  # of several agents: the episodes that ended, by agent
+    successes: tuple[bool, ...] = ()  # of the episodes that ended and say it: whether they reached their goal
     scored: tuple[tuple[float, int], ...] = ()  # (return, length) of clients' episodes that were played to be scored
     state: Any = None  # of a deterministic run: the worker's state after the fragment, for its successor

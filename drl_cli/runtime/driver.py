@@ -128,9 +128,7 @@ class Driver:
             run_restore.report_carry_over(self.setup)
             return
         with restore.refusing_misfits():
-            was_scored = self.evaluations.is_deferred and restore.is_exact and restore.state["scoring"].get("is_busy")
-            if was_scored:
-                restore.state["version"] -= 1  # the push of the weights that were scored is made once more
+            was_scored = self.evaluations.is_deferred and restore.takes_back_scored()
             restore.check_form({**self.moment(), "scoring": self.scoring.state()})
             self.load(restore.state, restore.is_exact, restore.has_replay(self.parts.replay))
             incarnations = restore.incarnations(self.setup, self.parts)
@@ -218,10 +216,7 @@ class Driver:
     def _is_short(self, steps: int, trained: int, seconds: float) -> bool:
         """Whether an iteration of so many env steps, steps learnt from and seconds must go on."""
         config = self.config
-        is_long = (
-            steps >= max(1, config.timesteps_per_iteration) and trained >= config.min_train_timesteps_per_iteration
-        )
-        if not is_long:
+        if steps < max(1, config.timesteps_per_iteration) or trained < config.min_train_timesteps_per_iteration:
             return True
         return seconds < min_iter_seconds(config) and not reached(self._options.get("thresholds") or {}, self.loop)
 
@@ -240,8 +235,7 @@ class Driver:
         return self._cluster is not None and self._cluster.is_remote
 
     @property
-    def _in_order(self) -> bool:
-        """Whether timing must decide nothing: without workers, or with ``deterministic``."""
+    def _in_order(self) -> bool:  # whether timing must decide nothing
         return not self._is_remote or is_deterministic(self.config)
 
     def _is_cut_short(self) -> None:

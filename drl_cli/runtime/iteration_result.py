@@ -74,6 +74,7 @@ class IterationResult(_Result, total=False):
     """What ``Driver.train`` returns; ``config.result_names`` lists the fields with what is nested in them."""
 
     custom_metrics: dict[str, float | None]  # of callbacks, where they have any
+    success_rate: float  # of episodes that say whether they reached their goal
     policy_reward_mean: dict[str, float]  # of several agents: return of one agent's episode, by policy id
     policy_reward_min: dict[str, float]
     policy_reward_max: dict[str, float]
@@ -114,6 +115,7 @@ class Results:
         # Optional fields stand where they always stood: the columns of a CSV come in this order.
         custom = {"custom_metrics": closed.custom_metrics} if closed.custom_metrics else {}
         custom |= policy_rewards(closed.policy_rewards)
+        custom |= {} if closed.success_rate is None else {"success_rate": closed.success_rate}
         estimated = {ESTIMATES: estimates} if estimates else {}
         result = {
             "training_iteration": clock.iteration,

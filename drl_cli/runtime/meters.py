@@ -79,6 +79,7 @@ class IterationMeters(NamedTuple):
     custom_metrics: dict[str, float | None]  # of callbacks
     hist_data: dict[str, list[float]]  # of callbacks
     policy_rewards: dict[str, list[float]]  # of several agents: returns of agents in the window, by policy id
+    success_rate: float | None  # share of the episodes in the window that reached their goal, where they say it
 
 
 class Meters:
@@ -88,6 +89,7 @@ class Meters:
         self._recent = collections.deque(maxlen=config.metrics_smoothing_episodes)  # (return, length)
         self._custom = MetricsWindow(config.metrics_smoothing_episodes)  # of callbacks
         self._by_policy: dict[str, collections.deque[float]] = {}  # returns of agents
+        self._successes: collections.deque[bool] = collections.deque(maxlen=config.metrics_smoothing_episodes)
         self.episodes = 0
         self.bad_transitions = 0
         self._stats: dict[str, float] = {}
@@ -115,6 +117,7 @@ class Meters:
         self.has_sampled = True
         self._recent.extend(token.episodes)
         self._custom.add(token.told)
+        self._successes.extend(token.successes if isinstance(token, Token) else ())
         for episode in token.agents if isinstance(token, Token) else ():
             for agent, reward in episode.returns.items():
                 name, size = episode.policy_of[agent], self._recent.maxlen
@@ -172,6 +175,7 @@ class Meters:
             custom_metrics=custom,
             hist_data=hist,
             policy_rewards={name: list(values) for name, values in self._by_policy.items()},
+            success_rate=mean(self._successes),
         )
         self._reset()
         return closed
@@ -190,6 +194,7 @@ class Meters:
             "bad_transitions": self.bad_transitions,
             "stats": self._stats,
             "told": self._custom.state(),
+            "successes": list(self._successes),
             "by_policy": {name: list(values) for name, values in self._by_policy.items()},
             "reward_mean": self.reward_mean(),  # for people who look into the file
         }
@@ -201,6 +206,8 @@ class Meters:
         self.episodes, self.bad_transitions = facts["episodes"], facts["bad_transitions"]
         self._stats = dict(facts["stats"])
         self._custom.load(facts.get("told", ()))
+        self._successes.clear()
+        self._successes.extend(bool(success) for success in facts.get("successes", ()))
         size = self._recent.maxlen
         self._by_policy = {name: collections.deque(own, size) for name, own in facts.get("by_policy", {}).items()}
 

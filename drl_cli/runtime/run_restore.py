@@ -118,6 +118,12 @@ class Restore:
                 text = f"state.json: {path} is {str(stored)[:40]!r}, and no {type(own).__name__}"
                 raise CheckpointError(f"{self._ckpt.path}: {text}. Take an earlier checkpoint.")
 
+    def takes_back_scored(self) -> bool:
+        """Return whether weights were being scored, whose push is then made once more: their version is taken back."""
+        is_busy = self.is_exact and bool(self.state["scoring"].get("is_busy"))
+        self.state["version"] -= is_busy
+        return is_busy
+
     def has_replay(self, replay: Shards | None) -> bool:
         """Return whether the replay goes on too: it is stored, in as many shards as this run has."""
         return replay is not None and self._ckpt.has("replay") and len(shards_of(self.state)) == len(replay.handles)

@@ -10,6 +10,7 @@ class Episode:
         self.reward, self.length, self.is_cut = reward, length, False
         self.policy_rewards = dict(policy_rewards)
         self.custom_metrics, self.hist_data = dict(custom_metrics), dict(hist_data)
+        self.success = None
 
 
 def test_of_several_policies_the_returns_of_each_one_s_agents_are_summarised():

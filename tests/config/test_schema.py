@@ -667,6 +667,10 @@ DIFFERENCES = {
     "ARS": ({**_EVOLUTION, **_ARS}, {*_SOFT, *_REPLAY, *_EXPLORING, *_SERVED, "grad_clip", "train_batch_size"}),
 }
 """What each algorithm has in other values than SAC or in addition, and which of SAC's keys it lacks."""
+_BLOCKS = {"deterministic": False, "num_env_blocks": 4}
+for _name in ("SAC", "DQN", "SimpleQ", "APEX", "CQL", "PPO", "MAPPO", "IMPALA", "APPO"):
+    DIFFERENCES[_name][0].update(_BLOCKS)
+DIFFERENCES["ES"][0]["deterministic"] = False
 
 
 def nested(path, value):

@@ -97,7 +97,13 @@ def test_training_with_workers_waits_for_scores_only_when_asked(parallel, waits,
             handle.answers[-1].finish(
                 [
                     SimpleNamespace(
-                        reward=1.0, length=5, is_cut=False, custom_metrics={}, hist_data={}, policy_rewards={}
+                        reward=1.0,
+                        length=5,
+                        is_cut=False,
+                        custom_metrics={},
+                        hist_data={},
+                        policy_rewards={},
+                        success=None,
                     )
                 ]
             )
