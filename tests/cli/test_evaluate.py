@@ -1,19 +1,11 @@
 import json
 import subprocess
 import sys
-from typing import NamedTuple
 
 import pytest
 
 from drl_cli import cli
-
-
-class Scored(NamedTuple):
-    reward: float
-    length: int
-    seed: int
-    terminated: bool
-    is_cut: bool = False
+from drl_cli.actors.part_records import ScoredEpisode
 
 
 @pytest.fixture
@@ -27,7 +19,9 @@ def scores(monkeypatch):
             | {"max_steps": max_steps}
         )
         lower, is_cut = 100.0 if explore else 0.0, max_steps == 11
-        return [Scored(seed - lower, 10 + i, seed, True, is_cut and i > 0) for i, seed in enumerate(seeds)]
+        return [
+            ScoredEpisode(seed - lower, 10 + i, seed, True, is_cut=is_cut and i > 0) for i, seed in enumerate(seeds)
+        ]
 
     monkeypatch.setattr("drl_cli.actors.tester.score", score)
     return calls
