@@ -50,9 +50,7 @@ class Options(TypedDict, total=False):
     ray: Mapping[str, Any]  # for RayCluster
     folder: Path | None  # the run's, for ``output: logdir``
     limits: Mapping[str, float]  # {time_total_s, time_since_restore: seconds} after which it should end
-    thresholds: Mapping[
-        str, float
-    ]  # {timesteps_total, episodes_total, episode_reward_mean}: from there no clock counts
+    thresholds: Mapping[str, float]  # {timesteps_total, ..., episode_reward_mean}: from there no clock counts
 
 
 class _Saved(NamedTuple):
