@@ -14,7 +14,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from drl_cli.algorithms import table
-from drl_cli.checks import run_time
+from drl_cli.checks import cluster_scale, run_time
+from drl_cli.checks.cluster_scale import ClusterShape
 from drl_cli.checks.findings import FAIL, NOTE, OK, WARN, Finding
 from drl_cli.config.sections.common import steps_per_iteration
 from drl_cli.config.sections.offline import reads_only
@@ -32,6 +33,7 @@ if TYPE_CHECKING:
     from drl_cli.runtime.assembly import RunSetup
 
 OBJECT_STORE = 256 * 2**20  # of the Ray that a run starts
+SCALE_PROBE_WORKERS = 2  # that send what is measured for ``--scale``
 LOG_ROW = 6_000  # bytes of result.json and progress.csv for each iteration
 LOGS = 40 * 2**20  # drl.log with its older parts, TensorBoard's file
 
@@ -50,11 +52,13 @@ def plan(
     probe: bool = True,
     progress: Callable[[str], object] = lambda text: None,
     trials: Trials | None = None,
+    scale: ClusterShape | None = None,
 ) -> dict[str, Any]:
     """Return the plan of an ExperimentSpec as plain data, see ``drl train --plan``.
 
     ``probe``: whether to measure its speed. ``progress(text)`` is called before that, since it takes a while. ``trials``:
-    the Trials of a search, of which ``spec`` is one: memory, disk and time are then those of the search.
+    the Trials of a search, of which ``spec`` is one: memory, disk and time are then those of the search. ``scale``: the
+    cluster of which is said what saturates first.
     """
     row, config = table.find(spec.run), spec.config
     setup = assembly.setup_of(row, config, spec.env_facts)
@@ -76,7 +80,7 @@ def plan(
     document["memory"], findings = _memory(setup, spec, document["processes"], trials)
     document["disk"], more = _disk(spec, weights, document["memory"], trials)
     findings += more + (_side_by_side(trials) if trials else _processors(row, config))
-    document["probe"], document["time"] = None, None
+    document["probe"], document["time"], document["scale"] = None, None, None
     if reads_only(config):
         findings.append(Finding("time", NOTE, "is not estimated for offline data"))
     if probe and not reads_only(config) and all(one.state != FAIL for one in findings):
@@ -89,6 +93,9 @@ def plan(
             limits = [config.horizon, make.time_limit(spec.env)]
             measured["episode_limit"] = min((limit for limit in limits if limit), default=None)
             document["time"] = _time(row, spec, measured, trials)
+            if scale is not None:
+                document["scale"], told = _scaled(row, spec, measured, scale, progress)
+                findings.append(told)
     document["findings"] = [one._asdict() for one in findings]
     document["fits"] = all(one.state != FAIL for one in findings)
     return document
@@ -107,6 +114,27 @@ def _time(row: Algorithm, spec: ExperimentSpec, probe: Mapping[str, Any], trials
         "seconds": rounds * expected["seconds"],
         "how": f"{rounds} x the time of a trial; {expected['how']}",
     }
+
+
+def _scaled(
+    row: Algorithm,
+    spec: ExperimentSpec,
+    probe: Mapping[str, Any],
+    shape: ClusterShape,
+    progress: Callable[[str], object],
+) -> tuple[dict[str, Any] | None, Finding]:
+    """Return (what ``cluster_scale.expected`` says, or None, a Finding)."""
+    told = cluster_scale.unknown(row)
+    if told is None and not probe["env_steps_per_s"]:
+        told = Finding("scale", NOTE, "is not estimated: nothing was sampled in the probe")
+    if told is not None:
+        return None, told
+    progress(f"measuring what passes between processes, with {SCALE_PROBE_WORKERS} workers")
+    traffic, problem = run_time.probed(spec, SCALE_PROBE_WORKERS)
+    if traffic is None:
+        return None, problem or Finding("scale", NOTE, "is not estimated: nothing was measured")
+    found = cluster_scale.expected(row, spec.config, shape, probe, traffic)
+    return found, cluster_scale.finding(row, spec.config, found)
 
 
 def _memory(

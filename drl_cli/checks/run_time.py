@@ -28,15 +28,22 @@ PROBE_LIMIT_S = 150.0
 RAY_START_S = 6.0  # measured on two idle cores; TensorFlow is loaded meanwhile
 
 
-def probed(spec: ExperimentSpec) -> tuple[dict[str, Any] | None, Finding | None]:
-    """Return (what ``checks.run_probe`` measured, None), or (None, the Finding that says why it could not).
+def probed(spec: ExperimentSpec, workers: int = 0) -> tuple[dict[str, Any] | None, Finding | None]:
+    """Return (what ``checks.run_probe`` measured with ``workers``, None), or (None, the Finding that says why it could not).
 
     A run that is slow fits all the same; one that fails would fail again.
     """
     known = ("id", "asked", "env_config", "spaces", "preprocessing", "agents")
     env = {name: spec.env_facts[name] for name in known if name in spec.env_facts}
     config = spec.config.model_dump(mode="json", by_alias=True)
-    question = {"run": spec.run, "config": config, "env": env, "imports": list(spec.imports), "seconds": PROBE_S}
+    question = {
+        "run": spec.run,
+        "config": config,
+        "env": env,
+        "imports": list(spec.imports),
+        "seconds": PROBE_S,
+        "workers": workers,
+    }
     with SubprocessProbe(PROBE, question) as asked:
         answer, problem = asked.next(PROBE_LIMIT_S)
         if answer is not None:

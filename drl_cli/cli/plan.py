@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from drl_cli.checks.findings import Finding
-from drl_cli.cli import endings, figures, group, tables, terminal, train_options
+from drl_cli.cli import endings, figures, group, tables, terminal, train_options, values
 from drl_cli.config.env_names import displayed
 from drl_cli.errors import ResourcesExhausted
 from drl_cli.experiments import tuned_files
@@ -33,15 +33,32 @@ option = group.option(
 )
 
 
+scale_option = group.option(
+    "--scale",
+    metavar="N[,nodes=…]",
+    type=values.Cluster(),
+    group=train_options.WHAT,
+    help="With --plan: measure what passes between processes, and say which part of the run would saturate first with N "
+    "workers. Of the cluster you can say nodes, cores (of a node; by default as many nodes of 16 as N needs) and gbit (the "
+    "network, 10): --scale 64,nodes=4,gbit=25.",
+)
+
+
 def show(
-    session: Session, spec: ExperimentSpec, trials: Trials | None = None, as_json: bool = False, quiet: bool = False
+    session: Session,
+    spec: ExperimentSpec,
+    trials: Trials | None = None,
+    as_json: bool = False,
+    quiet: bool = False,
+    scale: Mapping[str, Any] | None = None,
 ) -> int:
     """Show the plan of an ExperimentSpec, or of a search by one of its ``trials``; return the exit code: 0, or 5: cannot fit.
 
     JSON: {"run", "env", "experiment", "fits", "stop", "config", "weights", "policies": null, or of several agents {id: agents},
     "processes": [{"what", "count", "bytes_each"}], "memory", "disk", "probe", "time": {"seconds", "env_steps", "bound_by",
-    "parts", "how"}, "trials": null, or of a search {"count", "at_once", "trial": the planned one}, "findings", "changed":
-    [keys that are not at their defaults]}.
+    "parts", "how"}, "trials": null, or of a search {"count", "at_once", "trial": the planned one}, "scale": null, or with
+    ``scale`` {"cluster", "parts", "env_steps_per_s", "first", "measured"}, "findings", "changed": [keys that are not at their
+    defaults]}.
     """
     from drl_cli.checks import run_plan
 
@@ -49,7 +66,8 @@ def show(
     subject = f"{spec.run} on {displayed(spec.env, spec.config.env_config)}"
     say = (lambda _: None) if quiet or as_json else (lambda text: terminal.say(f"{subject}: {text}"))
     with endings.at_once():
-        plan = run_plan.plan(spec, progress=say, trials=trials)
+        shape = run_plan.ClusterShape(**scale) if scale else None
+        plan = run_plan.plan(spec, progress=say, trials=trials, scale=shape)
     plan["changed"] = changed(spec.config)
     tuned = tuned_files.measured(spec)
     plan["measured"] = tuned and {"name": tuned.name, "median_s": tuned.median_s, "took": tuned.took}
@@ -97,7 +115,7 @@ def sheet(plan: Mapping[str, Any], width: int, color: bool = False) -> list[str]
     if memory["replay"]:
         full = "" if memory["replay"] == memory["replay_full"] else f", {sized(memory['replay_full'])} when full"
         facts.append(("replay", f"{memory['bytes_per_env_step']:,.0f} bytes per env step{full}"))
-    for name, text in [*facts, *_time(plan)]:
+    for name, text in [*facts, *_time(plan), *_scale(plan)]:
         lines += tables.paragraph(text, width, LABEL, name or None)
     lines += ["", *tables.finding_lines([Finding(**one) for one in plan["findings"]], width, color), ""]
     return [*lines, "It fits." if plan["fits"] else "It does not fit."]
@@ -129,3 +147,21 @@ def _time(plan: Mapping[str, Any]) -> list[tuple[str, str]]:
     if plan.get("measured"):
         rows.append(("measured", f"{plan['measured']['name']}: {plan['measured']['took'][0]}"))
     return rows
+
+
+def _scale(plan: Mapping[str, Any]) -> list[tuple[str, str]]:
+    """Return the rows about a larger cluster."""
+    found = plan["scale"]
+    if found is None:
+        return []
+    shape = found["cluster"]
+    nodes = f"{shape['nodes']:,} node{'s' if shape['nodes'] > 1 else ''} of {shape['cores']:,} cores"
+    about = f"{shape['workers']:,} workers on {nodes}, {shape['gbit']:g} Gbit/s"
+    rows = [("", ""), ("cluster", f"{about}: about {figures.count(found['env_steps_per_s'])} env steps/s")]
+    for part in found["parts"]:
+        carries = (
+            "no bound" if part["env_steps_per_s"] is None else f"{figures.count(part['env_steps_per_s'])} env steps/s"
+        )
+        rows.append((part["part"], f"{carries}: {part['why']}"))
+    measured = found["measured"]
+    return [*rows, ("", f"weights reach a process of this machine within {1000 * measured['push_s']:,.1f} ms")]

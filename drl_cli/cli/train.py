@@ -63,6 +63,7 @@ class TrainCommand(group.Command):
 @click.command("train", cls=TrainCommand, examples=EXAMPLES)
 @train_options.train_options
 @plan.option
+@plan.scale_option
 @click.pass_obj
 def train(
     session: Session,
@@ -80,12 +81,15 @@ def train(
     preset = train_options.preset()
     flags = {name: _given(value) for name, value in flags.items()}
     search_flags = {name: flags.pop(name) for name in train_options.SEARCH_NAMES}
+    scale = flags.pop("scale")
     is_plan, quiet, verbose = flags.pop("plan"), bool(flags.pop("quiet")), bool(flags["verbose"])
     flags |= {"defaults": preset} if preset else {}
     flags["restore"] = flags["restore"] and run_options.place(flags["restore"], [flags["local_dir"]])
     flags = _typed({**flags, "imports": list(imports), "command": ["drl", *session.arguments]})
+    if scale and not is_plan:
+        raise click.UsageError("--scale is for a plan: add --plan, or leave --scale out.")
     if is_plan:
-        return _plan(session, config_file, flags, search_flags, (as_json, quiet))
+        return _plan(session, config_file, flags, search_flags, (as_json, quiet), scale)
     output = as_json, quiet, verbose
     code = search.resume(session, flags, search_flags, output)
     if code is not None:
@@ -104,14 +108,17 @@ def _plan(
     flags: Mapping[str, Any],
     search_flags: Mapping[str, Any],
     output: tuple[bool, bool],
+    scale: Mapping[str, Any] | None,
 ) -> int:
-    """Show what the run would take, and return the exit code; ``output``: (json, quiet)."""
+    """Show what the run would take, and return the exit code; ``output``: (json, quiet); ``scale``: a ClusterShape's fields."""
     from drl_cli.checks import run_plan
     from drl_cli.experiments.search_spec import SearchSpec
 
     found, reported = _read(config_file, flags, search_flags)
     _say_choice(reported)
     if isinstance(found, SearchSpec):
+        if scale:
+            raise click.UsageError("--scale plans one run, and this is a search: leave one of them out.")
         spec, trials = run_plan.largest(found)
         notices = found.notices
     else:
@@ -119,7 +126,7 @@ def _plan(
         notices = [fields["text"] for kind, fields in reported if kind in ("notice", "warning")]
     for text in notices:
         terminal.say(text)
-    return plan.show(session, spec, trials, *output)
+    return plan.show(session, spec, trials, *output, scale)
 
 
 def _typed(flags: dict[str, Any]) -> dict[str, Any]:

@@ -78,3 +78,31 @@ def _is_not(value: object, what: str, bounds: Number | Whole) -> str:
     elif low is not None or high is not None:
         what += f" of at least {low:g}" if high is None else f" of at most {high:g}"
     return f"{str(value)[:60]!r} is not {what}."
+
+
+class Cluster(click.ParamType):
+    """A number of workers and the cluster they are on, ``64,nodes=4,cores=16,gbit=10``; becomes a dict of the four."""
+
+    name = "cluster"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> dict[str, Any]:
+        """Return {"workers", "nodes", "cores", "gbit"}, or say what is allowed."""
+        if isinstance(value, dict):
+            return value
+        found: dict[str, Any] = {}
+        for word in str(value).split(","):
+            name, _, text = word.rpartition("=")
+            name = name.strip() or "workers"
+            if name not in ("workers", "nodes", "cores", "gbit"):
+                hint = suggestion(name, ("workers", "nodes", "cores", "gbit"))
+                self.fail(
+                    f"{name[:60]!r} is not known.{hint} It takes a number of workers, nodes=, cores=, gbit=.",
+                    param,
+                    ctx,
+                )
+            kind = Number(0.001, 1e6) if name == "gbit" else Whole(1, 1_000_000)
+            found[name] = kind.convert(text.strip(), param, ctx)
+        if "workers" not in found:
+            self.fail(f"{str(value)[:60]!r} names no number of workers, as 64 or 64,nodes=4.", param, ctx)
+        cores = found.get("cores", 16)
+        return {"nodes": math.ceil((found["workers"] + 1) / cores), "cores": cores, "gbit": 10.0, **found}

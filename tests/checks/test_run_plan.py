@@ -3,14 +3,16 @@
 import dataclasses
 from types import SimpleNamespace
 
+import numpy as np
 import pytest
 
 from drl_cli.algorithms import table
 from drl_cli.algorithms.ppo import PPOConfig
 from drl_cli.algorithms.sac import SACConfig
-from drl_cli.checks import run_plan, run_probe, run_time
+from drl_cli.checks import cluster_scale, run_plan, run_probe, run_time
 from drl_cli.experiments import search_spec, spec
 from drl_cli.runtime import machine
+from drl_cli.runtime.driver import Driver
 
 GB = 2**30
 PROBE = {
@@ -230,3 +232,77 @@ def test_trial_that_asks_for_more_than_ray_is_to_have_does_not_fit(roomy, tmp_pa
     one, trials = run_plan.largest(found)
     told = run_plan.plan(one, probe=False, trials=trials)
     assert trials.at_once == 0 and not told["fits"] and states(told)["CPU"] == "fail"
+
+
+TRAFFIC = {
+    "driver_us": 400.0,
+    "bytes_per_env_step": 50.0,
+    "weights_bytes": 40_000,
+    "versions_per_env_step": 0.001,
+    "push_s": 0.002,
+}
+
+
+def scaled(run, shape, keys=(), **over):
+    env = "Pendulum-v1" if run == "SAC" else "CartPole-v1"
+    one = spec.from_flags({"run": run, "env": env, "set": list(keys), "stop": ["{}"]})
+    row, probe = table.find(run), PROBE | {name: over.pop(name) for name in list(over) if name in PROBE}
+    found = cluster_scale.expected(row, one.config, cluster_scale.ClusterShape(*shape), probe, TRAFFIC | over)
+    carried = {part["part"]: part["env_steps_per_s"] for part in found["parts"]}
+    return found, carried, cluster_scale.finding(row, one.config, found)
+
+
+def test_learner_that_workers_outrun_saturates_first():
+    found, carried, told = scaled("IMPALA", (64, 4, 16, 10.0), ["rollout_fragment_length=50", "num_envs_per_worker=8"])
+    assert carried["learner"] == 100 / 0.05 and carried["workers"] == 63 * 1000  # the run takes a core of 64
+    assert carried["driver"] == pytest.approx(400 / 400e-6)
+    assert carried["fragments"] == pytest.approx(10e9 / 8 / (50 * 3 / 4))
+    assert (found["first"], found["env_steps_per_s"]) == ("learner", 2000.0)
+    assert "the learner saturates first: 2.0 of 64 workers" in told.text and "num_learners" in told.mend
+
+
+def test_workers_and_learner_that_take_turns_add_up():
+    found, _, told = scaled("PPO", (2, 1, 16, 10.0), updates_per_s=100.0)
+    assert found["env_steps_per_s"] == pytest.approx(1 / (1 / 2000 + 1 / 2000))
+    assert found["first"] == "workers" and told.state == "ok"
+    _, carried, told = scaled("PPO", (3, 1, 16, 10.0))
+    assert "take turns" in told.text and carried["fragments"] is None  # one node: nothing travels
+
+
+def test_weights_larger_than_100_kib_travel_once_to_a_node():
+    many = {"versions_per_env_step": 1e-6, "bytes_per_env_step": 1.0}
+    _, small, _ = scaled("IMPALA", (64, 4, 16, 10.0), weights_bytes=100_000, **many)
+    _, large, _ = scaled("IMPALA", (64, 4, 16, 10.0), weights_bytes=200_000, **many)
+    assert small["weights"] == pytest.approx(10e9 / 8 / (100_000 * 1e-6 * 48))
+    assert large["weights"] == pytest.approx(10e9 / 8 / (200_000 * 1e-6 * 3))
+
+
+def test_replay_is_learnt_from_as_its_intensity_asks():
+    found, carried, told = scaled("SAC", (8, 1, 16, 10.0), ["training_intensity=256", "train_batch_size=256"])
+    assert carried["learner"] == 100.0 and found["first"] == "learner"
+    assert told.mend.endswith("training_intensity=128")
+
+
+def test_rows_that_send_no_fragments_are_not_estimated():
+    assert "not fragments" in cluster_scale.unknown(table.find("ES")).text
+    assert cluster_scale.unknown(table.find("APEX")) is None
+
+
+def test_bytes_are_those_of_arrays_in_whatever_holds_them():
+    arrays = {"a": np.zeros((3, 4), np.float32), "b": [np.zeros(2, np.uint8), None], "c": "text"}
+    assert run_probe.size_of(arrays) == 48 + 2
+
+
+@pytest.mark.tensorflow
+def test_traffic_of_a_run_is_measured_at_its_parts():
+    one = spec.from_flags({"run": "PG", "env": "CartPole-v1", "set": ["num_workers=0", "seed=1"], "stop": ["{}"]})
+    config = run_probe.smaller(one.config, [4])
+    driver = Driver("PG", config, one.env_facts)
+    try:
+        driver.start()
+        told = run_probe.traffic(driver, 0.1)
+    finally:
+        driver.close()
+    assert told["driver_us"] > 0 and told["push_s"] > 0
+    assert told["bytes_per_env_step"] >= 4 * 4 + 4 + 4  # an observation, a reward, an action
+    assert told["weights_bytes"] > 4 * 1000 and 0 < told["versions_per_env_step"] <= 1

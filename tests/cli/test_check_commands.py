@@ -124,7 +124,9 @@ def test_env_check_of_an_unknown_id_is_bad_input(drl):
 
 def planned(monkeypatch, **over):
     real = run_plan.plan
-    monkeypatch.setattr(run_plan, "plan", lambda spec, progress, trials: {**real(spec, False, trials=trials), **over})
+    monkeypatch.setattr(
+        run_plan, "plan", lambda spec, progress, trials, scale: {**real(spec, False, trials=trials), **over}
+    )
 
 
 def test_plan_shows_config_memory_and_what_was_measured(drl, monkeypatch, tmp_path):
@@ -180,6 +182,41 @@ def test_plan_that_does_not_fit_ends_with_5(drl, monkeypatch, tmp_path):
     assert code == 5 and out.splitlines()[-1] == "It does not fit."
 
 
+SCALED = {
+    "cluster": {"workers": 64, "nodes": 4, "cores": 16, "gbit": 10.0},
+    "parts": [
+        {"part": "learner", "env_steps_per_s": 164_000.0, "workers": 2.9, "why": "205 updates/s"},
+        {"part": "fragments", "env_steps_per_s": None, "workers": None, "why": "30 bytes"},
+    ],
+    "env_steps_per_s": 164_000.0,
+    "first": "learner",
+    "measured": {"push_s": 0.0034},
+}
+
+
+def test_plan_of_a_cluster_says_what_each_part_carries(drl, monkeypatch, tmp_path):
+    planned(monkeypatch, scale=SCALED)
+    words = ("--plan", "--scale", "64,nodes=4", "--local-dir", str(tmp_path))
+    code, out, _ = drl("train", "-f", "cartpole-impala", *words)
+    assert code == 0 and "cluster    64 workers on 4 nodes of 16 cores, 10 Gbit/s: about 164k env" in out
+    assert "\nlearner    164k env steps/s: 205 updates/s\n" in out and "\nfragments  no bound: 30 bytes\n" in out
+
+
+@pytest.mark.parametrize(
+    ("words", "text"),
+    [
+        (("--scale", "64"), "--scale is for a plan: add --plan"),
+        (("--plan", "--scale", "64,node=4"), "Did you mean 'nodes'?"),
+        (("--plan", "--scale", "many"), "'many' is not a whole number"),
+        (("--plan", "--scale", "nodes=4"), "names no number of workers"),
+        (("--plan", "--scale", "8", "-s", "lr={grid_search: [0.1, 0.2]}"), "this is a search"),
+    ],
+)
+def test_scale_that_is_wrong_is_refused_in_a_line(drl, words, text):
+    code, _, err = drl("train", "-f", "cartpole-impala", *words)
+    assert code == 2 and text in err
+
+
 def test_plan_json_has_the_documented_keys(drl, monkeypatch, tmp_path):
     planned(monkeypatch)
     told = json.loads(drl("train", "-f", "cartpole-ars", "--plan", "--json", "--local-dir", str(tmp_path))[1])
@@ -197,6 +234,7 @@ def test_plan_json_has_the_documented_keys(drl, monkeypatch, tmp_path):
         "disk",
         "probe",
         "time",
+        "scale",
         "findings",
         "fits",
         "changed",
