@@ -39,6 +39,7 @@ ENVIRONMENTS = {
     "pendulum": "Pendulum-v1",
     "cartpole": "CartPole-v1",
     "stateless-cartpole": "drl/StatelessCartPole-v1",
+    "stateless-pendulum": "drl/StatelessPendulum-v1",
     "acrobot": "Acrobot-v1",
     "mountaincar-continuous": "MountainCarContinuous-v0",
     "mountaincar-tasks": "drl/MountainCarTasks-v1",
