@@ -32,6 +32,7 @@ _WHERE = {
     "register_callbacks": "drl_cli.envs.callbacks:register_callbacks",
     "register_env": "drl_cli.envs.custom_envs:register_env",
     "register_env_task_fn": "drl_cli.envs.env_tasks:register_env_task_fn",
+    "register_env_wrapper": "drl_cli.envs.env_wrappers:register_env_wrapper",
     "register_evaluation": "drl_cli.actors.custom_evaluation:register_evaluation",
     "register_exploration": "drl_cli.policies.exploration.custom_exploration:register_exploration",
     "register_logger": "drl_cli.runs.loggers.custom_loggers:register_logger",

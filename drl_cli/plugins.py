@@ -65,8 +65,9 @@ POLICY_MAPPINGS = Registry("mapping of agents to policies", "register_policy_map
 OBSERVATION_FNS = Registry("observation function", "register_observation_fn")
 OPPONENTS = Registry("opponent", "register_opponent")
 ENV_TASK_FNS = Registry("task function", "register_env_task_fn")
+ENV_WRAPPERS = Registry("environment wrapper", "register_env_wrapper")
 _HERE = ("algorithm", "logger")  # used by the process that drives a run, and by no other
-_OF_ENVS = (POLICY_MAPPINGS, OBSERVATION_FNS, OPPONENTS, ENV_TASK_FNS)
+_OF_ENVS = (POLICY_MAPPINGS, OBSERVATION_FNS, OPPONENTS, ENV_TASK_FNS, ENV_WRAPPERS)
 _ALL = {r.kind: r for r in (ENVIRONMENTS, MODELS, EXPLORATIONS, CALLBACKS, LOGGERS, EVALUATIONS, ALGORITHMS, *_OF_ENVS)}
 
 

@@ -1,8 +1,8 @@
 """A policy that computes one action at a time, for a program that steps an environment of its own. User: ``api.trainer``.
 
-Observations are taken as an environment gives them, before the wrappers of ``envs.preprocessors`` (dictionaries, numbers,
-images of any size), or as these make them. The state of a policy, recurrent state and stacked frames, goes in and out as a
-list, as in RLlib's ``compute_action``: the caller keeps one for each of its episodes.
+Observations are taken as an environment, in its ``env_wrappers``, gives them (dictionaries, numbers, images of any size), or as
+the wrappers of ``envs.preprocessors`` make them. The state of a policy, recurrent state and stacked frames, goes in and out as
+a list, as in RLlib's ``compute_action``: the caller keeps one for each of its episodes.
 """
 
 from collections.abc import Mapping
@@ -51,7 +51,7 @@ class ActionComputer:
             self._shape, self._dtype = tuple(action["shape"]), action["dtype"]
             self._raw_space, self._between = f"arrays of shape {list(policy.spec.obs_shape)}", ()
             return
-        raw = make.make_raw(env_id, env_config)
+        raw = make.make_wrapped(env_id, env_config, preprocessing=plan)
         try:
             self._env = preprocessors.wrap(raw, plan)
         except BaseException:

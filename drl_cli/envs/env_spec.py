@@ -7,6 +7,8 @@ All of it is JSON: it goes into checkpoints and to the processes of workers. ``e
 from collections.abc import Mapping, Sequence
 from typing import Any, TypedDict
 
+from typing_extensions import NotRequired
+
 
 class SpaceSpec(TypedDict):
     """A space, as ``envs.spaces.describe_space`` returns it; ``kind`` decides which of the other keys it has.
@@ -85,6 +87,7 @@ class Preprocessing(TypedDict):
     ``frames``: observations in a stack. ``dim``: height and width that images are resized to, or None. ``grayscale``: whether
     images are converted to grayscale. ``atari``: None for all but Atari games. ``scale_bytes``: vectors of bytes are scaled to
     [-1, 1]. ``fresh_after``: steps after which the next game begins from a seed of its own, 0 where every episode does.
+    ``wrappers``: (name, keywords) of ``env_wrappers``, the innermost first; absent without any.
     """
 
     frames: int
@@ -93,6 +96,7 @@ class Preprocessing(TypedDict):
     atari: AtariPreprocessing | None
     scale_bytes: bool
     fresh_after: int
+    wrappers: NotRequired[Sequence[Sequence[Any]]]
 
 
 class PolicyAgents(TypedDict):

@@ -24,7 +24,7 @@ from gymnasium.wrappers import TimeLimit
 from drl_cli import plugins
 from drl_cli.config.env_names import EXTERNAL_ID, TEAM_ID, displayed
 from drl_cli.config.episode_metrics import UNBOUNDED_STEPS
-from drl_cli.envs import bundled_envs, custom_envs, mujoco_renderer, preprocessors
+from drl_cli.envs import bundled_envs, custom_envs, env_wrappers, mujoco_renderer, preprocessors
 from drl_cli.envs.env_smoke_test import close, try_out
 from drl_cli.envs.multi_agent import names
 from drl_cli.envs.multi_agent.multi_agent_env import SeenAsTeam
@@ -191,7 +191,7 @@ def make(
     ``env_config``: keyword arguments of its constructor. ``preprocessing``: a plan of ``envs.preprocessors``, or None.
     Raises EnvError.
     """
-    env = make_raw(env_id, env_config, render_mode)
+    env = make_wrapped(env_id, env_config, render_mode, preprocessing)
     try:
         return preprocessors.wrap(env, preprocessing)
     except Exception as error:
@@ -201,6 +201,24 @@ def make(
         if isinstance(error, gymnasium.error.DependencyNotInstalled):
             raise EnvError(_missing(env_id, error)) from error
         raise EnvError(f"{env_id}: its observations cannot be prepared: {failure(error)}") from error
+
+
+def make_wrapped(
+    env_id: str,
+    env_config: Mapping[str, Any],
+    render_mode: str | None = None,
+    preprocessing: Preprocessing | None = None,
+) -> gymnasium.Env:
+    """Return a new gymnasium environment in its ``env_wrappers``, whose observations are as these leave them.
+
+    Arguments: see ``make``. Raises EnvError.
+    """
+    env = make_raw(env_id, env_config, render_mode)
+    try:
+        return env_wrappers.wrap(env, env_wrappers.from_plan(preprocessing))
+    except BaseException:
+        close(env)
+        raise
 
 
 def describe(env: gymnasium.Env) -> EnvSpec:

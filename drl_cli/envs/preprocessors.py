@@ -21,6 +21,8 @@ import gymnasium
 import numpy as np
 from gymnasium import wrappers
 
+from drl_cli.config.sections.environment import named_wrappers
+from drl_cli.envs import env_wrappers
 from drl_cli.envs.spaces import describe_obs, describe_space, find_board, find_mask, is_image
 from drl_cli.errors import CheckpointError, EnvError
 
@@ -57,7 +59,7 @@ def plan(config: CommonKeys, env_id: str) -> Preprocessing:
     stack = model.framestack
     if stack is None or isinstance(stack, bool):
         stack = 4 if stack or (stack is None and deepmind) else 1
-    return {
+    found: Preprocessing = {
         "frames": stack,
         "dim": model.dim or (84 if pixels and config.preprocessor_pref else None),
         "grayscale": deepmind if model.grayscale is None else model.grayscale,
@@ -65,6 +67,9 @@ def plan(config: CommonKeys, env_id: str) -> Preprocessing:
         "scale_bytes": atari and config.preprocessor_pref is not None,
         "fresh_after": _FRESH_AFTER if atari else 0,
     }
+    if config.env_wrappers:
+        found["wrappers"] = [[name, keywords] for name, keywords in named_wrappers(config.env_wrappers)]
+    return found
 
 
 def for_scoring(given: Preprocessing | None) -> Preprocessing | None:
@@ -90,13 +95,15 @@ def from_facts(data: Any) -> Preprocessing | None:
         return None
     try:
         atari = data["atari"]
-        if set(data) != set(NOTHING) or (atari is not None and set(atari) != _ATARI_KEYS):
+        if set(data) - {"wrappers"} != set(NOTHING) or (atari is not None and set(atari) != _ATARI_KEYS):
             raise ValueError("other keys than this version's")
         for name, value in {**data, **(atari or {})}.items():
             if name in _BOUNDS and not (name == "dim" and value is None):
                 low, high = _BOUNDS[name]
                 if type(value) is not int or not low <= value <= high:
                     raise ValueError(f"{name} {str(value)[:60]} is no whole number in [{low}, {high}]")
+            elif name == "wrappers":
+                env_wrappers.read(value)
             elif name not in ("dim", "atari") and type(value) is not bool:
                 raise ValueError(f"{name} {str(value)[:60]} is neither true nor false")
         if atari is not None and data["dim"] is None:
@@ -118,7 +125,7 @@ def wrap(env: gymnasium.Env, given: Preprocessing | None = None) -> gymnasium.En
     """
     given, space = (given or NOTHING), env.observation_space
     if isinstance(space, gymnasium.spaces.Box) and is_image(space.shape):
-        if given["atari"] and is_atari(env.spec):
+        if given["atari"] and is_atari(env.unwrapped.spec):
             return _atari(env, given, given["atari"])
         return _image(env, given)
     if given["dim"] or given["grayscale"] or given["frames"] > 1:

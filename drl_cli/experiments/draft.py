@@ -19,7 +19,7 @@ from drl_cli.config.rllib import semantics
 from drl_cli.config.rllib.experiment_aliases import settled
 from drl_cli.config.rllib.other_libraries import FIELDS, RLLIB_2
 from drl_cli.config.sections.common import CommonKeys
-from drl_cli.envs import callbacks, env_tasks, make
+from drl_cli.envs import callbacks, env_tasks, env_wrappers, make
 from drl_cli.errors import ConfigError, DrlError, InputError, suggestion
 from drl_cli.experiments import agent_checks, offline_checks
 from drl_cli.experiments.config_tree import ConfigTree, Flags
@@ -100,6 +100,7 @@ class Draft:
         section = config.multiagent.model_copy(update={"policies": overrides})
         self._config = config = config.model_copy(update={"multiagent": section})
         lines = [*callbacks.problems(config, row), *custom_evaluation.problems(config), *env_tasks.problems(config)]
+        lines += env_wrappers.problems(config)
         return [_placed(line, where.place((line.partition(":")[0],))) for line in lines] or [
             *problems,
             *agent_checks.problems(row, config, where),

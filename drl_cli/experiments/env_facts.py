@@ -61,6 +61,11 @@ def _check_tasks(row: Algorithm, config: CommonKeys, facts: Mapping[str, Any]) -
 
 
 def _found(row: Algorithm, config: CommonKeys, env_id: str) -> Found:
+    if config.env_wrappers and (is_served(config) or _kind(config, env_id) is not None):
+        whose = "external simulators have" if is_served(config) else f"{env_id} has several agents, with"
+        raise ConfigError(
+            f"env_wrappers are for environments of one agent, and {whose} wrappers of their own. Leave it out."
+        )
     if is_served(config):
         return _of_clients(row, config, env_id)
     kind = _kind(config, env_id)

@@ -28,7 +28,7 @@ def games():
 
 
 def config(pref="deepmind", env_config=None, **model):
-    return SimpleNamespace(model=Vision(**model), preprocessor_pref=pref, env_config=env_config or {})
+    return SimpleNamespace(env_wrappers=(), model=Vision(**model), preprocessor_pref=pref, env_config=env_config or {})
 
 
 def made(name, **plan):

@@ -97,6 +97,9 @@ KEYS: dict[str, Name] = {
     "activation_fn": _of(SB3, "model.fcnet_activation", "policy_model.fcnet_activation", "actor_hidden_activation"),
     "hidden_sizes": _of("Spinning Up", "model.fcnet_hiddens", "policy_model.fcnet_hiddens", "actor_hiddens"),
     "normalize": _of(SB3, ("observation_filter", "MeanStdFilter; rewards by reward_scaling: true")),
+    "env_wrapper": _of(
+        SB3, ("env_wrappers", "a list of names of gymnasium.wrappers or registered ones, without their modules")
+    ),
     "frame_stack": _of(SB3, "model.framestack"),
     "n_eval_episodes": _of(SB3, "evaluation_num_episodes"),
     "eval_freq": _of(SB3, ("evaluation_interval", "in iterations of timesteps_per_iteration env steps")),

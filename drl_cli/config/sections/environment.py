@@ -3,7 +3,8 @@
 Mixed into the config of every algorithm. Key names and meanings are RLlib's (COMMON_CONFIG, 1.0.1).
 """
 
-from typing import Annotated, Literal
+from collections.abc import Mapping, Sequence
+from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator, Field
 
@@ -22,6 +23,43 @@ def _ordered(pair: tuple[float, float]) -> tuple[float, float]:
 ClipRewards = bool | Annotated[float, Field(gt=0, le=1e9)] | Annotated[Range, AfterValidator(_ordered)] | None
 
 
+Wrapper = tuple[str, dict[str, Any]]
+"""(name, keyword arguments) of one wrapper."""
+
+
+def named_wrappers(value: Sequence[str | Mapping[str, Any]]) -> list[Wrapper]:
+    """Return [(name, keywords)] of a list of names, and of mappings of one name to its keywords.
+
+    Raises ValueError for an entry that is neither.
+    """
+    found: list[Wrapper] = []
+    for entry in value:
+        if isinstance(entry, str):
+            found.append((entry, {}))
+            continue
+        if len(entry) != 1:
+            raise ValueError(
+                f"an entry is a name, or a mapping of one name to its keywords, not {str(dict(entry))[:80]}"
+            )
+        ((name, keywords),) = entry.items()
+        if keywords is not None and not isinstance(keywords, Mapping):
+            raise ValueError(f"the keywords of {name[:60]} are a mapping, not {str(keywords)[:60]!r}")
+        found.append((name, dict(keywords or {})))
+    return found
+
+
+def _named(value: tuple[Any, ...]) -> tuple[Any, ...]:
+    named_wrappers(value)
+    return value
+
+
+Wrappers = Annotated[
+    tuple[Annotated[str, Field(min_length=1, max_length=200)] | PlainMapping, ...],
+    Field(strict=False, max_length=32),
+    AfterValidator(_named),
+]
+
+
 class EnvironmentKeys(Section):
     """Which environment, and what happens to rewards and actions on the way."""
 
@@ -33,6 +71,13 @@ class EnvironmentKeys(Section):
         max_length=200,
     )
     env_config: PlainMapping = key({}, "Keyword arguments of gymnasium.make for this environment, plain data.")
+    env_wrappers: Wrappers = key(
+        (),
+        "Wrappers around each environment, the first innermost: names of gymnasium.wrappers (FrameStackObservation, "
+        "StickyAction, TimeAwareObservation, …) and those that a module of --import, or an installed package, has registered "
+        "(drl_cli.register_env_wrapper). Rewards and scores are those that the last one returns.",
+        allowed="a list of names and of mappings {name: {keyword: value}}",
+    )
     env_task_fn: str | None = key(
         None,
         "A curriculum: the name under which a module of --import, or an installed package, has registered a function "

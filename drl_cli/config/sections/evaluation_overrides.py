@@ -23,6 +23,7 @@ _DRAWN = "evaluations are not rendered. Record videos with: drl rollout CHECKPOI
 REFUSED = {
     "env": "score on another environment with: drl evaluate RUN --env ID",
     **dict.fromkeys(("model", "Q_model", "policy_model", "observation_filter", "preprocessor_pref"), _OF_POLICY),
+    "env_wrappers": _OF_POLICY,
     **dict.fromkeys(("normalize_actions", "clip_actions"), _OF_POLICY),
     **dict.fromkeys(("callbacks", "custom_eval_function"), _OF_RUN),
 }
