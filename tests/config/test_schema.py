@@ -122,7 +122,7 @@ DEFAULTS = {
     "evaluation_hold": 0,
     "metrics_smoothing_episodes": 100,
     "callbacks": None,
-    "env_wrappers": (),
+    "env_wrappers": [],
     "env_task_fn": None,
     "policy_server.address": "127.0.0.1",
     "policy_server.port": 9900,
