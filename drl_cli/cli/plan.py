@@ -36,7 +36,7 @@ option = group.option(
 scale_option = group.option(
     "--scale",
     metavar="N[,nodes=…]",
-    type=values.Cluster(),
+    type=values.ClusterSize(),
     group=train_options.WHAT,
     help="With --plan: measure what passes between processes, and say which part of the run would saturate first with N "
     "workers. Of the cluster you can say nodes, cores (of a node; by default as many nodes of 16 as N needs) and gbit (the "

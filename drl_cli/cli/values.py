@@ -80,7 +80,7 @@ def _is_not(value: object, what: str, bounds: Number | Whole) -> str:
     return f"{str(value)[:60]!r} is not {what}."
 
 
-class Cluster(click.ParamType):
+class ClusterSize(click.ParamType):
     """A number of workers and the cluster they are on, ``64,nodes=4,cores=16,gbit=10``; becomes a dict of the four."""
 
     name = "cluster"
