@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import gymnasium
 
 from drl_cli import plugins
-from drl_cli.config.sections.environment import Wrapper, named_wrappers
+from drl_cli.config.env_names import Wrapper, named_wrappers
 from drl_cli.errors import DrlError, EnvError, InputError, failure, suggestion
 
 if TYPE_CHECKING:

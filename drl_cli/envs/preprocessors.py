@@ -21,7 +21,7 @@ import gymnasium
 import numpy as np
 from gymnasium import wrappers
 
-from drl_cli.config.sections.environment import named_wrappers
+from drl_cli.config.env_names import named_wrappers
 from drl_cli.envs import env_wrappers
 from drl_cli.envs.spaces import describe_obs, describe_space, find_board, find_mask, is_image
 from drl_cli.errors import CheckpointError, EnvError

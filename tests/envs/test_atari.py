@@ -23,7 +23,7 @@ DQN = SimpleNamespace(name="DQN", actions=("Discrete",), team=False, observation
 
 def plan_of(env_id, pref="deepmind", env_config=None, **model):
     make.resolve(env_id)
-    given = SimpleNamespace(model=Vision(**model), preprocessor_pref=pref, env_config=env_config or {})
+    given = SimpleNamespace(env_wrappers=(), model=Vision(**model), preprocessor_pref=pref, env_config=env_config or {})
     return preprocessors.plan(given, env_id)
 
 

@@ -8,7 +8,7 @@ import pytest
 
 from drl_cli import plugins
 from drl_cli.algorithms.ppo import PPOConfig
-from drl_cli.config.sections.environment import named_wrappers
+from drl_cli.config.env_names import named_wrappers
 from drl_cli.envs import env_wrappers, make, preprocessors
 from drl_cli.errors import CheckpointError, EnvError, InputError
 

@@ -3,11 +3,11 @@
 Mixed into the config of every algorithm. Key names and meanings are RLlib's (COMMON_CONFIG, 1.0.1).
 """
 
-from collections.abc import Mapping, Sequence
 from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator, Field
 
+from drl_cli.config.env_names import named_wrappers
 from drl_cli.config.schema import PlainMapping, Range, Section, Whole, key
 from drl_cli.config.sections.multi_agent import MultiAgentConfig
 
@@ -21,31 +21,6 @@ def _ordered(pair: tuple[float, float]) -> tuple[float, float]:
 
 
 ClipRewards = bool | Annotated[float, Field(gt=0, le=1e9)] | Annotated[Range, AfterValidator(_ordered)] | None
-
-
-Wrapper = tuple[str, dict[str, Any]]
-"""(name, keyword arguments) of one wrapper."""
-
-
-def named_wrappers(value: Sequence[str | Mapping[str, Any]]) -> list[Wrapper]:
-    """Return [(name, keywords)] of a list of names, and of mappings of one name to its keywords.
-
-    Raises ValueError for an entry that is neither.
-    """
-    found: list[Wrapper] = []
-    for entry in value:
-        if isinstance(entry, str):
-            found.append((entry, {}))
-            continue
-        if len(entry) != 1:
-            raise ValueError(
-                f"an entry is a name, or a mapping of one name to its keywords, not {str(dict(entry))[:80]}"
-            )
-        ((name, keywords),) = entry.items()
-        if keywords is not None and not isinstance(keywords, Mapping):
-            raise ValueError(f"the keywords of {name[:60]} are a mapping, not {str(keywords)[:60]!r}")
-        found.append((name, dict(keywords or {})))
-    return found
 
 
 def _named(value: tuple[Any, ...]) -> tuple[Any, ...]:
