@@ -67,6 +67,7 @@ def _run(record: Record, stop_request: process.StopCondition, command: str) -> S
     try:
         if not data["ray"].get("queue_trials"):  # with it, what is not there yet is waited for
             tune_runner.check_resources(points)
+        tune_runner.check_folder(record.path)
         _fit(record, stop_request, rescored=False)
         written = None
         if data["write"] and not stop_request:

@@ -16,9 +16,11 @@ from typing import Any
 
 import ray
 from ray import tune
+from ray.exceptions import RayError
 from ray.tune.experiment import Trial
 from ray.tune.schedulers import FIFOScheduler, TrialScheduler
 from ray.tune.stopper import Stopper
+from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
 from drl_cli import events
 from drl_cli.config.sections.resources import total
@@ -28,6 +30,7 @@ from drl_cli.search import tune_schedulers
 from drl_cli.search.search_record import Record, Work
 from drl_cli.search.tune_trainable import TrialTrainable
 
+ANSWER_S = 60.0  # in which a node starts a process and answers
 PATIENCE_S = 2.5  # between a stop and the end of trials that still run; a trial takes less to save its state
 
 
@@ -42,6 +45,39 @@ def check_resources(points: Sequence[Point]) -> None:
                     f"trial {point['trial']} asks for {amount:g} {name}, Ray has {there.get(name, 0):g}. Lower num_workers or "
                     f"--resources-per-trial{way_out}."
                 )
+
+
+def check_folder(record: Path) -> None:
+    """Raise ConfigError when a node of Ray on which trials may run has another disk than the one with ``record``.
+
+    A trial that is paused or copied goes on wherever there is room, from the files of its run. ClusterUnavailable for a node
+    that does not answer.
+    """
+    here = ray.get_runtime_context().get_node_id()
+    others = [
+        node
+        for node in ray.nodes()
+        if node["Alive"] and node["NodeID"] != here and any(name in node["Resources"] for name in ("CPU", "GPU"))
+    ]
+    asked = [_is_there_from(node["NodeID"]).remote(str(record)) for node in others]
+    try:
+        found = ray.get(asked, timeout=ANSWER_S)
+    except RayError as error:
+        raise ClusterUnavailable(
+            f"A node of Ray did not say whether it sees {record.parent} ({type(error).__name__}). Try again, or remove it."
+        ) from error
+    blind = [str(node["NodeManagerAddress"]) for node, sees in zip(others, found, strict=True) if not sees]
+    if blind:
+        raise ConfigError(
+            f"the nodes {', '.join(blind[:5])} do not see {record.parent}: a search over several nodes needs a disk that they "
+            "share. Name a folder there (--local-dir), or search on one node."
+        )
+
+
+def _is_there_from(node_id: str) -> Any:
+    """Return a remote function of Ray, run on a node, that says whether a path exists."""
+    where = NodeAffinitySchedulingStrategy(node_id, soft=False)
+    return ray.remote(os.path.exists).options(num_cpus=0, scheduling_strategy=where)
 
 
 def fit(data: SearchData, work: Work, record: Record, stop_request: object) -> None:

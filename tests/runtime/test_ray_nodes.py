@@ -9,6 +9,7 @@ from runtime_runs import env_facts, small_config
 
 from drl_cli.algorithms.impala import IMPALAConfig
 from drl_cli.algorithms.ppo import PPOConfig
+from drl_cli.errors import ConfigError
 from drl_cli.extras import load
 from drl_cli.runtime import loop_kinds
 from drl_cli.runtime import pool as pool_module
@@ -149,3 +150,13 @@ def test_every_fragment_is_learnt_from_once_or_counted_as_lost_when_a_node_dies(
         "fragments_dropped", 0
     )
     assert run.loop.trained() == 32 * run.loop.ledger.fragments
+
+
+def test_search_asks_the_other_nodes_whether_they_see_its_folder(nodes, tmp_path):
+    tune_runner, record = load("drl_cli.search.tune_runner"), tmp_path / "search.json"
+    record.touch()
+    tune_runner.check_folder(record)  # all nodes are this machine
+    record.unlink()
+    with pytest.raises(ConfigError) as caught:
+        tune_runner.check_folder(record)
+    assert f"the nodes 127.0.0.1, 127.0.0.1 do not see {tmp_path}" in str(caught.value)
