@@ -61,7 +61,8 @@ def import_module(name: str) -> None:
     if os.getcwd() not in sys.path:
         sys.path.append(os.getcwd())  # after everything else, so that it replaces nothing
     try:
-        load(name)
+        with mujoco_renderer.naming_one_that_is_installed():
+            load(name)
     except DrlError as error:
         # Better than advice to install what was mistyped.
         if getattr(error.__cause__, "name", None) == name.split(".")[0]:
@@ -225,8 +226,8 @@ def describe(env: gymnasium.Env) -> EnvSpec:
     """Return the spaces of an environment as plain data: ``{"obs": {...}, "action": {...}}``, see ``spaces``.
 
     Where it was flattened from a Dict with an action mask, ``"mask": [start, n]`` says where that is; with a board,
-    ``"board": [start, height, width, planes]``; of a team seen as one agent ``"team"`` says where what is. Raises EnvError for
-    a mask that does not fit the actions.
+    ``"board": [start, height, width, planes]``; with goals, ``"goal": [achieved, desired, n]``; of a team seen as one agent
+    ``"team"`` says where what is. Raises EnvError for a mask that does not fit the actions.
     """
     try:
         spaces = preprocessors.described(env)

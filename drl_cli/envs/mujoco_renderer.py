@@ -9,9 +9,12 @@ that ``MUJOCO_GL`` names, even where nothing is drawn.
 from __future__ import annotations
 
 import contextlib
+import ctypes.util
 import importlib
+import importlib.util
 import os
 import sys
+from collections.abc import Iterator
 from typing import Any
 
 from drl_cli import process
@@ -28,15 +31,35 @@ def import_without_renderer(entry_point: Any) -> None:
     """
     if not str(entry_point).startswith(_MODULES) or "mujoco" in sys.modules:
         return
-    before = os.environ.get(_VARIABLE)
-    os.environ[_VARIABLE] = "disabled"
+    with _naming("disabled"), contextlib.suppress(ImportError):
+        importlib.import_module("mujoco")
+
+
+def naming_one_that_is_installed() -> contextlib.AbstractContextManager[None]:
+    """Let modules of other packages import MuJoCo where ``MUJOCO_GL`` names OSMesa, as it does here, and there is none.
+
+    ``import mujoco`` would fail for them, though they may never draw.
+    """
+    is_missing = (
+        os.environ.get(_VARIABLE) == "osmesa"
+        and "mujoco" not in sys.modules
+        and importlib.util.find_spec("mujoco") is not None
+        and ctypes.util.find_library("OSMesa") is None
+    )
+    return _naming(None) if is_missing else contextlib.nullcontext()
+
+
+@contextlib.contextmanager
+def _naming(renderer: str | None) -> Iterator[None]:
+    """Have ``MUJOCO_GL`` name ``renderer``, or none."""
+    before = os.environ.pop(_VARIABLE, None)
+    if renderer is not None:
+        os.environ[_VARIABLE] = renderer
     try:
-        with contextlib.suppress(ImportError):
-            importlib.import_module("mujoco")
+        yield
     finally:
-        if before is None:
-            del os.environ[_VARIABLE]
-        else:
+        os.environ.pop(_VARIABLE, None)
+        if before is not None:
             os.environ[_VARIABLE] = before
 
 
