@@ -5,8 +5,9 @@
 
 The clock runs from the start of the process (imports, Ray and compilation included) to the touch: a greedy evaluation at
 the goal that fresh episodes inside the run confirm (``evaluation_confirm_episodes``). *Held* is the mean of the next
-three evaluations; they run after the clock has stopped. Every run is a process of its own, one after the other. *CPU s* is the
-processor time of all its processes until its end, those evaluations included: it depends less on what else the machine does.
+three evaluations; they run after the clock has stopped. *Success* is the success rate of the last one, where there is one.
+Every run is a process of its own, one after the other. *CPU s* is the processor time of all its processes until its end, those
+evaluations included: it depends less on what else the machine does.
 """
 
 import argparse
@@ -30,6 +31,7 @@ COLUMNS = (
     "updates",
     "confirmed",
     "held",
+    "success",
     "ready s",
     "learn s",
     "eval s",
@@ -126,13 +128,18 @@ def _read(path):
 def _spent(path):
     results = [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
     learn = sum(result["timers"]["learn_s"] or 0.0 for result in results)
-    return {"learn s": learn, "eval s": results[-1]["timers"]["evaluate_s"] if results else None}
+    if not results:
+        return {"learn s": learn}
+    success = (results[-1].get("evaluation") or {}).get("success_rate")
+    return {"learn s": learn, "eval s": results[-1]["timers"]["evaluate_s"], "success": success}
 
 
 def text(value):
     if value is None:
         return "-"
-    return f"{value:,.1f}" if isinstance(value, float) else f"{value:,}"
+    if isinstance(value, float):
+        return f"{value:.2f}" if 0.0 <= value <= 1.0 else f"{value:,.1f}"
+    return f"{value:,}"
 
 
 def machine_name():

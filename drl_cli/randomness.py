@@ -22,6 +22,7 @@ ROLES: dict[str, int] = {
             "door",
             "shuffle",
             "mapping",
+            "rnd",
         ),
         1,
     )

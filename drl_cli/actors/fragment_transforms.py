@@ -60,6 +60,17 @@ def postprocessed(watch: CallbackEpisodes | PolicyCallbacks, gamma: float) -> Tr
     return lambda closed: watch.postprocess(closed.columns, gamma)
 
 
+def rewarded_for_novelty(bonus: Callable[[dict[str, np.ndarray]], np.ndarray | None]) -> Transform:
+    """Add the intrinsic rewards that an exploration gives for a fragment's columns, where it gives any."""
+
+    def apply(closed: ClosedFragment) -> None:
+        intrinsic = bonus(closed.columns)
+        if intrinsic is not None:
+            closed.columns["reward"] = closed.columns["reward"] + intrinsic
+
+    return apply
+
+
 def filtered(differences: Differences) -> Transform:
     """Take note of what the filters' statistics need, and divide rewards that are not replayed by their deviation."""
 

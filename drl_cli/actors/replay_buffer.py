@@ -16,19 +16,24 @@ from typing import Any
 import numpy as np
 
 from drl_cli import checkpoints
+from drl_cli.actors.goal_relabelling import relabelling
 from drl_cli.config.sections.deterministic import sources
-from drl_cli.config.sections.off_policy import BufferedKeys
+from drl_cli.config.sections.off_policy import BufferedKeys, OffPolicyKeys
 from drl_cli.config.sections.replay import (
     ReplayKeys,
     SequenceReplay,
     is_prioritized,
     learns_returns,
     learnt_steps,
+    relabels_goals,
     shards,
     span,
 )
+from drl_cli.envs.env_spec import EnvSetup
 from drl_cli.errors import CheckpointError, ConfigError
+from drl_cli.experience import hindsight
 from drl_cli.experience.columns import Token
+from drl_cli.experience.hindsight import Hindsight
 from drl_cli.experience.monte_carlo_returns import WholeReturns
 from drl_cli.experience.priorities import Priorities
 from drl_cli.experience.ring_buffer import Ring
@@ -37,16 +42,26 @@ from drl_cli.policies.policy_spec import PolicySpec
 from drl_cli.randomness import generator, set_state, state_of
 from drl_cli.schedules import value_at
 
+Storage = Ring | WholeReturns | Sequences | Hindsight
 ROWS = 256  # of a replay that is made to be measured
 
 
 class ReplayBuffer:
     """Replay buffer, or one shard of it, of n-step transitions sampled uniformly or by priority."""
 
-    def __init__(self, config: BufferedKeys, spec: PolicySpec, seed: int, index: int = 0, agents: int = 1) -> None:
+    def __init__(
+        self,
+        config: BufferedKeys,
+        spec: PolicySpec,
+        seed: int,
+        index: int = 0,
+        agents: int = 1,
+        env: EnvSetup | None = None,
+    ) -> None:
         """``config``: one with BufferKeys; ``spec``: PolicySpec; ``index``: which of ``num_replay_shards`` this is.
 
-        ``agents``: of each environment for which the policy may act: so many streams come from there.
+        ``agents``: of each environment for which the policy may act: so many streams come from there. ``env``: one with
+        ``spaces``, for ``hindsight_goals``; an environment is made that says what other goals bring.
 
         ConfigError when the shard's share of buffer_size is too small for its environments.
         """
@@ -57,13 +72,15 @@ class ReplayBuffer:
         _expect_room(
             config, self._shards, capacity, streams * (spec.frames + span(config) + config.rollout_fragment_length)
         )
-        self._ring = _storage(config, spec, capacity)
+        self._rng = generator(seed, "replay", index)
+        self._ring: Storage = _storage(config, spec, capacity)
+        if isinstance(config, OffPolicyKeys) and relabels_goals(config) and isinstance(self._ring, Ring):
+            self._ring = Hindsight(self._ring, relabelling(config, env), self._rng)
         self._in_sequences = bool(spec.state)
         self._priorities = None
         ring = self._ring
         if isinstance(config, ReplayKeys) and config.prioritized_replay and not isinstance(ring, WholeReturns):
             self._priorities = Priorities(ring, config.prioritized_replay_alpha, config.prioritized_replay_eps)
-        self._rng = generator(seed, "replay", index)
         self._stored = 0  # env steps
         self._seen = {}  # worker -> (incarnation, sequence) of its newest fragment
 
@@ -206,7 +223,7 @@ def bytes_per_step(config: BufferedKeys, spec: PolicySpec) -> float:
     """Return the bytes of memory that one env step takes in a replay of ``config``, observations counted uncompressed."""
     store = _storage(config.model_copy(update={"compress_observations": False}), spec, ROWS)
     tree = 2 * 8 if is_prioritized(config) else 0  # a leaf and an inner node of the sum tree
-    return store.reserved() / ROWS + tree
+    return store.reserved() / ROWS + tree + (hindsight.BYTES if relabels_goals(config) else 0)
 
 
 def _storage(config: BufferedKeys, spec: PolicySpec, capacity: int) -> Ring | WholeReturns | Sequences:

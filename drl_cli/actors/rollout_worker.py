@@ -151,6 +151,8 @@ class RolloutWorker:
         yield fragment_transforms.clipped(rule)
         if self._watch:
             yield fragment_transforms.postprocessed(self._watch, config.gamma)
+        if config.exploration_config.type == "RND":
+            yield fragment_transforms.rewarded_for_novelty(lambda columns: self._exploration.bonus(columns))
         yield fragment_transforms.filtered(self._differences)
         if isinstance(config, ReplayKeys) and config.worker_side_prioritization:
             yield fragment_transforms.prioritized(self._policy, self._envs, (config.gamma, config.n_step))

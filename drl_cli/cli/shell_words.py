@@ -31,11 +31,14 @@ MOST_RUNS = 30
 Words = Sequence[str | CompletionItem]
 OWN_ENVS = (
     "drl/StatelessCartPole-v1",
+    "drl/BitFlipping-v1",
     "drl/ConnectFour-v1",
+    "drl/DeepSea-v1",
     "drl/External-v1",
     "drl/MountainCarTasks-v1",
     "drl/MultiAgentCartPole-v1",
     "drl/MultiAgentCartPoleCrashing-v1",
+    "drl/PointReach-v1",
     "drl/StatelessPendulum-v1",
     "drl/TicTacToe-v1",
     "drl/TwoStepGame-v1",

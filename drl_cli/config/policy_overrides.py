@@ -27,6 +27,7 @@ OWN = (
 """Keys of sections that all algorithms share, in which policies may differ; they may in what is an algorithm's own."""
 _OF_LOOPS = (
     *("train_batch_size", "batch_mode", "_fake_gpus", "worker_side_prioritization"),
+    *("hindsight_goals", "hindsight_strategy"),
     *(
         "minibatch_buffer_size",
         "replay_buffer_num_slots",

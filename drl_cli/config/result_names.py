@@ -27,7 +27,7 @@ _LEARNER = "info/learner/default_policy/"
 
 _ESTIMATED = ("step_{}", "step_{}_low", "step_{}_high", "episode_{}")
 
-EXPLORATION_FIELDS = ("epsilon", "stddev", "scale", "temperature", "parameter_stddev")
+EXPLORATION_FIELDS = ("epsilon", "stddev", "scale", "temperature", "parameter_stddev", "intrinsic_reward")
 """What an exploration says of itself, the mean over the environments."""
 
 POLICY_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,99}")

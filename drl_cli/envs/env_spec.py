@@ -57,13 +57,15 @@ class EnvSpec(_Spaces, total=False):
     """The spaces of an environment as its policy sees them, as ``envs.make.describe`` and ``envs.make.check`` return them.
 
     ``obs``, ``action``: the two spaces. ``mask``: [start, n], where a flattened Dict observation holds its action mask.
-    ``board``: [start, height, width, planes], where it holds a board.
+    ``board``: [start, height, width, planes], where it holds a board. ``goal``: [achieved, desired, n], where its two goals
+    of n numbers begin.
     ``frames``: how many observations are stacked along the last axis (1 where it is missing). ``team``: the parts of the
     observation of several agents that are seen as one.
     """
 
     mask: Sequence[int]
     board: Sequence[int]
+    goal: Sequence[int]
     frames: int
     team: TeamLayout
 

@@ -23,7 +23,7 @@ from gymnasium import wrappers
 
 from drl_cli.config.env_names import named_wrappers
 from drl_cli.envs import env_wrappers
-from drl_cli.envs.spaces import describe_obs, describe_space, find_board, find_mask, is_image
+from drl_cli.envs.spaces import describe_obs, describe_space, find_board, find_goal, find_mask, is_image
 from drl_cli.errors import CheckpointError, EnvError
 
 if TYPE_CHECKING:
@@ -152,6 +152,9 @@ def described(env: gymnasium.Env) -> EnvSpec:
         board = find_board(env.env.observation_space, gymnasium.spaces.flatdim)
         if board:
             spaces["board"] = board
+        goal = find_goal(env.env.observation_space, gymnasium.spaces.flatdim)
+        if goal:
+            spaces["goal"] = goal
     return spaces
 
 

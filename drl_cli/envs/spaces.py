@@ -48,6 +48,7 @@ _ANY_ACTIONS = "a Box, Discrete, MultiDiscrete or MultiBinary action space"
 _OF_TEAMS = {"MultiDiscrete": "Discrete", "Box": "Box"}  # actions of a team as one → those of its agents
 _WHOLE = ("Discrete", "MultiDiscrete", "MultiBinary")
 MASK = "action_mask"  # the key of a Dict observation that says which actions are allowed
+GOALS = ("achieved_goal", "desired_goal")  # keys of a Dict observation
 _OBSERVATIONS = {"Box1d": "vectors (a Box of one dimension)", "Image": "images [height, width, channels]"}
 
 
@@ -103,6 +104,22 @@ def find_mask(obs_space: Any, action_space: Any, size_of: Callable[[Any], int]) 
             return [start, int(action_space.n)]
         start += size_of(part)
     return None
+
+
+def find_goal(obs_space: Any, size_of: Callable[[Any], int]) -> list[int] | None:
+    """Return [achieved, desired, n]: where a flattened Dict ``obs_space`` holds its two goals of n numbers; None without.
+
+    They are Boxes of one dimension and equal size. ``size_of``: see ``find_mask``.
+    """
+    parts = getattr(obs_space, "spaces", {})
+    if not isinstance(parts, dict) or not set(GOALS) <= set(parts):
+        return None
+    goals = [parts[name] for name in GOALS]
+    if any(type(goal).__name__ != "Box" or len(goal.shape) != 1 for goal in goals) or goals[0].shape != goals[1].shape:
+        return None
+    names = list(parts)
+    starts = [sum(size_of(parts[before]) for before in names[: names.index(name)]) for name in GOALS]
+    return [*starts, int(goals[0].shape[0])]
 
 
 def find_board(obs_space: Any, size_of: Callable[[Any], int]) -> list[int] | None:

@@ -21,6 +21,7 @@ from drl_cli.experience.sum_tree import SumTree
 
 if TYPE_CHECKING:
     from drl_cli.experience.columns import Batch
+    from drl_cli.experience.hindsight import Hindsight
     from drl_cli.experience.ring_buffer import Ring
     from drl_cli.experience.sequences import Sequences
 
@@ -28,8 +29,8 @@ if TYPE_CHECKING:
 class Priorities:
     """The priorities of a ring's rows; ``follow`` after everything that writes to the ring."""
 
-    def __init__(self, ring: Ring | Sequences, alpha: float, eps: float) -> None:
-        """``ring``: Ring or Sequences; ``alpha`` ≥ 0: 0 draws uniformly; ``eps`` > 0 keeps rows without error within reach."""
+    def __init__(self, ring: Ring | Sequences | Hindsight, alpha: float, eps: float) -> None:
+        """``ring``: what is drawn from; ``alpha`` ≥ 0: 0 draws uniformly; ``eps`` > 0 keeps rows without error within reach."""
         self._ring, self._alpha, self._eps = ring, alpha, eps
         self._tree = SumTree(ring.capacity)
         self._followed = ring.written

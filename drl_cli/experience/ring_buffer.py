@@ -254,6 +254,15 @@ class Ring:
 
     def draw(self, count: int, n_step: int, gamma: float, rng: np.random.Generator) -> Batch:
         """Return ``count`` transitions drawn uniformly from all complete windows, as {column: array [count, …]}."""
+        return self.read(*self.drawn(count, n_step, gamma, rng))
+
+    def drawn(
+        self, count: int, n_step: int, gamma: float, rng: np.random.Generator
+    ) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
+        """Draw ``count`` complete windows uniformly; returns (row, reward, discount, row after the window), [count] each.
+
+        ValueError when there are hardly any.
+        """
         chosen, found = [], 0
         for _ in range(MAX_DRAWS):
             rows = rng.integers(0, len(self), size=count - found + count // 16 + 8)
@@ -265,7 +274,8 @@ class Ring:
                 break
         else:
             raise ValueError(f"no {count} complete windows of {n_step} steps in {len(self)} rows")
-        return self.read(*(np.concatenate(parts) for parts in zip(*chosen, strict=True)))
+        rows, reward, discount, last = (np.concatenate(parts) for parts in zip(*chosen, strict=True))
+        return rows, reward, discount, last
 
     def read(self, rows: np.ndarray, reward: np.ndarray, discount: np.ndarray, last: np.ndarray) -> Batch:
         """Return the transitions whose windows begin in ``rows`` and end before ``last`` as {column: array [M, …]}."""

@@ -10,6 +10,7 @@ from drl_cli.config.origins import Where
 from drl_cli.config.sections.common import CommonKeys
 from drl_cli.config.sections.estimates import methods
 from drl_cli.config.sections.multi_agent import asked
+from drl_cli.config.sections.replay import relabels_goals
 from drl_cli.errors import InputError
 
 _MAPPED = ("policies", "policy_mapping", "policy_mapping_fn", "policies_to_train")
@@ -63,6 +64,7 @@ def misfits(config: CommonKeys) -> list[str]:
     """Return one line for each key that needs an environment with one agent."""
     is_set = {
         "input_evaluation": bool(methods(config)),
+        "hindsight_goals": relabels_goals(config),
         "multiagent.observation_fn": config.multiagent.observation_fn is not None,
     }
     return [f"{name}: with several agents {_SEVERAL[name]}." for name, is_given in is_set.items() if is_given]
@@ -70,6 +72,7 @@ def misfits(config: CommonKeys) -> list[str]:
 
 _SEVERAL = {
     "input_evaluation": "nothing is estimated from recorded episodes. Leave it out",
+    "hindsight_goals": "goals are not replaced. Leave it out",
     "multiagent.observation_fn": "each policy sees what its agents see; what it adds is for a central critic. Leave it out",
 }
 """Key → what is so instead where there are several agents."""

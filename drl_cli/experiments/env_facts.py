@@ -15,9 +15,9 @@ from drl_cli.config.parse import refuse
 from drl_cli.config.sections.common import CommonKeys
 from drl_cli.config.sections.multi_agent import asked, config_of_policy
 from drl_cli.config.sections.on_policy import TrajectoryKeys
-from drl_cli.config.sections.replay import ReplayKeys
+from drl_cli.config.sections.replay import ReplayKeys, relabels_goals
 from drl_cli.config.sections.served_input import is_served
-from drl_cli.envs import env_tasks, make, preprocessors
+from drl_cli.envs import env_tasks, goals, make, preprocessors
 from drl_cli.envs.env_spec import AgentsSetup, PolicyAgents
 from drl_cli.envs.multi_agent import open_envs
 from drl_cli.envs.spaces import misfit
@@ -67,6 +67,10 @@ def _found(row: Algorithm, config: CommonKeys, env_id: str) -> Found:
             f"env_wrappers are for environments of one agent, and {whose} wrappers of their own. Leave it out."
         )
     if is_served(config):
+        if relabels_goals(config):
+            raise ConfigError(
+                "hindsight_goals: no environment says what other goals of an external simulator bring. Leave it out."
+            )
         return _of_clients(row, config, env_id)
     kind = _kind(config, env_id)
     if kind is None:
@@ -120,7 +124,23 @@ def _of_one(row: Algorithm, config: CommonKeys, env_id: str) -> Found:
     plan = preprocessors.plan(config, env_id)
     spaces = make.check(env_id, config.env_config, row, plan, table.fitting(row.team))
     facts = {"id": env_id, "env_config": config.env_config, "spaces": spaces, "preprocessing": plan}
+    if relabels_goals(config):
+        _check_goals(facts)
     return Found(facts, config, [], [])
+
+
+def _check_goals(facts: Mapping[str, Any]) -> None:
+    """Raise ConfigError where ``hindsight_goals`` could not replace the goals of the environment."""
+    if "goal" not in facts["spaces"]:
+        raise ConfigError(
+            f"hindsight_goals: {facts['id']} has no goals: its observations are no Dict with achieved_goal and desired_goal, "
+            "Boxes of one dimension and equal size. Leave it out."
+        )
+    with contextlib.closing(opened(facts)) as env:
+        try:
+            goals.check(env, facts["spaces"]["goal"])
+        except EnvError as error:
+            raise ConfigError(f"hindsight_goals: {facts['id']}: {error}.") from error
 
 
 def _of_clients(row: Algorithm, config: CommonKeys, env_id: str) -> Found:

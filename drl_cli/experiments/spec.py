@@ -182,7 +182,9 @@ def _fitting_setup(row: Algorithm, config: CommonKeys, facts: Mapping[str, Any])
         policies = {name: (config_of_policy(config, name, own["config"]), own["spaces"]) for name, own in named}
     found: list[str] = []
     for name, (own, seen) in policies.items():
-        misfits = exploration_settings.misfits(own, seen["action"]["kind"]) + filter_misfits(own, seen["obs"]["shape"])
+        shape = seen["obs"]["shape"]
+        misfits = exploration_settings.misfits(own, seen["action"]["kind"]) + filter_misfits(own, shape)
+        misfits += exploration_settings.novelty_misfits(own, shape, agents is not None)
         found += [f"policy {name}: {line}" if name else line for line in misfits]
     found += [*remote_env.misfits(config), *render.misfits(config, facts["id"], lambda: env_facts.opened(facts))]
     refuse(found, "the command")

@@ -29,7 +29,7 @@ from drl_cli.config.sections.estimates import methods
 from drl_cli.config.sections.exploration_settings import exploration_settings
 from drl_cli.config.sections.multi_agent import config_of_policy
 from drl_cli.config.sections.offline import output_folder, reads, reads_only
-from drl_cli.config.sections.replay import BufferKeys, shards
+from drl_cli.config.sections.replay import BufferKeys, relabels_goals, shards
 from drl_cli.config.sections.resources import gpus, learners, num_cpus_per_learner
 from drl_cli.config.sections.rollout import RolloutKeys, on_loss
 from drl_cli.config.sections.served_input import is_served
@@ -244,14 +244,16 @@ def _make_replay(setup: RunSetup, cluster: Cluster, options: Mapping[str, Any]) 
         )
     apart = config.num_replay_shards and config.num_workers and not has_blocks(config)
     count, place = shards(config), ACTOR if apart else HERE
-    kind, made_of = loop_kinds.REPLAY, (config, spec)
+    kind, made_of, more = loop_kinds.REPLAY, (config, spec), ()
     if setup.policies is not None:
         kind, made_of = loop_kinds.GROUP_REPLAY, (setup.policies,)
+    elif relabels_goals(config):
+        more = (1, setup.env)
     return Shards(
         cluster.spawn(
             f"replay {index}" if count > 1 else "replay",
             kind,
-            (*made_of, config.seed, index),
+            (*made_of, config.seed, index, *more),
             place,
             options,
         )

@@ -18,6 +18,9 @@ LEAVES = list(leaves(SACConfig))
 SCHEMAS = {row.name: load(row.config) for row in table.built_in()}
 
 KEYS_OF_EXPLORATION = (
+    "eta",
+    "lr",
+    "feature_dim",
     "random_timesteps",
     "hold_steps",
     "initial_epsilon",
@@ -153,6 +156,8 @@ DEFAULTS = {
     "prioritized_replay_beta_annealing_timesteps": 20_000,
     "prioritized_replay_eps": 1e-6,
     "worker_side_prioritization": False,
+    "hindsight_goals": 0,
+    "hindsight_strategy": "future",
     "compress_observations": False,
     "store_buffer_in_checkpoints": True,
     "updates_per_call": 50,
@@ -296,6 +301,8 @@ _LADDER = dict.fromkeys(name for name in _VALUES if name.startswith("exploration
 _WINDOWS = {
     "n_step",
     "worker_side_prioritization",
+    "hindsight_goals",
+    "hindsight_strategy",
     "twin_q",
     "tau",
     "target_network_update_freq",

@@ -47,6 +47,7 @@ HELD = {"exploration_config": {"type": "EpsilonGreedy", "random_timesteps": 150,
 ANNEALED = {"final_prioritized_replay_beta": 1.0, "prioritized_replay_beta_annealing_timesteps": 400}
 STACKED = {"framestack": 3, "conv_filters": [[4, 3, 2]], "fcnet_hiddens": [8]}
 FILTERED = {"observation_filter": "MeanStdFilter", "reward_scaling": True, "num_envs_per_worker": 2}
+HINDSIGHT = {"hindsight_goals": 4, "horizon": 20}
 RUNS = {
     "DQN prioritized": ("DQN", "CartPole-v1", ANNEALED),
     "DQN parameter noise": ("DQN", "CartPole-v1", NOISE | {"model": {"layer_norm": True}}),
@@ -64,6 +65,14 @@ RUNS = {
     "TQC": ("TQC", "Pendulum-v1", {}),
     "SAC filtered": ("SAC", "Pendulum-v1", FILTERED),
     "DQN filtered": ("DQN", "CartPole-v1", FILTERED | {"worker_side_prioritization": True}),
+    "SAC hindsight": ("SAC", "drl/PointReach-v1", HINDSIGHT),
+    "DQN hindsight": (
+        "DQN",
+        "drl/BitFlipping-v1",
+        HINDSIGHT | {"prioritized_replay": True, "hindsight_strategy": "final"},
+    ),
+    "SAC RND": ("SAC", "Pendulum-v1", {"exploration_config": {"type": "RND", "random_timesteps": 20}}),
+    "DQN RND": ("DQN", "CartPole-v1", {"exploration_config": {"type": "RND", "sub_exploration": {"type": "SoftQ"}}}),
     "stacked images": ("DQN", "Wandering-v0", {"model": STACKED, "compress_observations": True}),
 }
 

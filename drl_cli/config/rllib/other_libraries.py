@@ -100,6 +100,9 @@ KEYS: dict[str, Name] = {
     "env_wrapper": _of(
         SB3, ("env_wrappers", "a list of names of gymnasium.wrappers or registered ones, without their modules")
     ),
+    "replay_buffer_class": _of(SB3, ("hindsight_goals", "for HerReplayBuffer: its n_sampled_goal")),
+    "n_sampled_goal": _of(SB3, "hindsight_goals"),
+    "goal_selection_strategy": _of(SB3, ("hindsight_strategy", "future or final")),
     "frame_stack": _of(SB3, "model.framestack"),
     "n_eval_episodes": _of(SB3, "evaluation_num_episodes"),
     "eval_freq": _of(SB3, ("evaluation_interval", "in iterations of timesteps_per_iteration env steps")),

@@ -170,8 +170,8 @@ OWN = ("custom_model", "custom_model_config", "custom_options")
 """Keys of a network of one's own, which stand in ``model`` alone."""
 
 EXPLORATION_NOT_YET = frozenset(
-    ["feature_dim", "feature_net_config", "inverse_net_hiddens", "inverse_net_activation", "forward_net_hiddens"]
-    + ["forward_net_activation", "beta", "eta", "lr", "embeds_dim", "k_nn", "rho", "beta_schedule", "framework"]
+    ["feature_net_config", "inverse_net_hiddens", "inverse_net_activation", "forward_net_hiddens"]
+    + ["forward_net_activation", "beta", "embeds_dim", "k_nn", "rho", "beta_schedule", "framework"]
     + ["warmup_timesteps", "random_seed", "worker_index", "num_workers", "policy_config"]
 )
 """Arguments of exploration classes that are not built (Curiosity, RE3) or that RLlib fills in itself."""

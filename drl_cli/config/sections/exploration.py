@@ -7,6 +7,7 @@ Deviations:
 - A key that the chosen type does not use is refused; RLlib ignores it.
 - ``random_timesteps``: null is ``learning_starts``. RLlib has 0, 1000 or 10000, and lets untrained nets fill the replay.
 - Noise is a share of half the action range; RLlib's is in the environment's units.
+- RND (Burda et al. 2018, arXiv:1810.12894) has the key names of RLlib's Curiosity.
 - ``hold_steps``, ``sde_sample_freq`` and StateDependentNoise (Raffin et al. 2021, arXiv:2005.05719) are additions.
 
 A registered type (``policies.exploration.custom_exploration``) brings a schema of its own keys, which stand beside ``type`` as
@@ -48,6 +49,7 @@ TYPES: dict[str, dict[str, Any]] = {
     "PerWorkerOrnsteinUhlenbeckNoise": {**_OU, **_RANDOM},
     "StateDependentNoise": {"stddev": 0.1, "sde_sample_freq": 32, **_SCALE, **_RANDOM},
     "ParameterNoise": {"initial_stddev": 1.0, "sub_exploration": None, **_RANDOM},
+    "RND": {"eta": 1.0, "lr": 1e-4, "feature_dim": 64, "sub_exploration": None, **_RANDOM},
 }
 """The keys that each type uses, with the value that null stands for where the algorithm has no default of its own.
 
@@ -116,6 +118,7 @@ class ExplorationConfig(Section):
         "PerWorkerOrnsteinUhlenbeckNoise",
         "StateDependentNoise",
         "ParameterNoise",
+        "RND",
     ] = key("StochasticSampling", TYPE)
     random_timesteps: Whole | None = key(
         None,
@@ -165,10 +168,19 @@ class ExplorationConfig(Section):
     )
     sub_exploration: PlainMapping | None = key(
         None,
-        "Exploration applied to the actions of the perturbed network; null means epsilon 0.01 for Discrete actions "
-        "and Ornstein-Uhlenbeck noise for Box actions.",
+        "Exploration applied to the actions of the perturbed network, or with RND to those of the policy; null means, "
+        "with ParameterNoise, epsilon 0.01 for Discrete actions and Ornstein-Uhlenbeck noise for Box actions, with RND the "
+        "algorithm's own default.",
         allowed="a mapping with type and keys of that type, or null",
     )
+    eta: Scale | None = key(
+        None,
+        "Weight of the intrinsic reward of random network distillation (RND), which is added to the rewards that are "
+        "learnt from. It is scaled to returns with a standard deviation of about 1.",
+        "factor",
+    )
+    lr: float | None = key(None, "Step size of the predictor network of RND.", gt=0, le=1)
+    feature_dim: Whole | None = key(None, "Outputs of the two networks of RND.", "units", ge=1, le=4096)
     sde_sample_freq: Whole | None = key(
         None,
         "Steps of an environment between resamplings of the matrix of state-dependent noise, which is also "
@@ -196,7 +208,7 @@ class ExplorationConfig(Section):
             close = nearest(value, [*types_of(cls), *plugins.EXPLORATIONS.known()], count=1)
             hint = f"but {close[0]} is known" if close else "which takes --import MODULE"
             raise ValueError(f"no exploration is registered as that, {hint}{broken}")
-        if types_of(cls) == ("StochasticSampling",):
+        if set(types_of(cls)) == {"StochasticSampling", "RND"}:
             raise ValueError("actions that the policy did not draw cannot be learnt from")
         return value
 
@@ -249,12 +261,13 @@ class ExplorationConfig(Section):
             raise MisfitError(*_first_of(error)) from error
 
     def _laid_over(self, given: dict[str, Any]) -> None:
-        """Refuse a ``sub_exploration`` that cannot be laid over noisy weights."""
-        fits = [name for name in types_of(type(self)) if name not in ("ParameterNoise", "StateDependentNoise")]
+        """Refuse a ``sub_exploration`` that cannot be laid over noisy weights, or over another of its kind."""
+        others = ("RND",) if self.type == "RND" else ("RND", "ParameterNoise", "StateDependentNoise")
+        fits = [name for name in types_of(type(self)) if name not in others]
         if given.get("type") not in fits:
             raise MisfitError("sub_exploration", f"its type is one of {', '.join(fits)}")
         if "random_timesteps" in given:
-            raise MisfitError("sub_exploration", "random_timesteps: the random phase is that of ParameterNoise")
+            raise MisfitError("sub_exploration", f"random_timesteps: the random phase is that of {self.type}")
         try:
             type(self).model_validate(given)
         except ValidationError as error:
@@ -311,6 +324,7 @@ class DrawnExploration(ExplorationConfig):
         "OrnsteinUhlenbeckNoise",
         "PerWorkerGaussianNoise",
         "PerWorkerOrnsteinUhlenbeckNoise",
+        "RND",
     ] = key("StochasticSampling", TYPE)
 
 
@@ -325,12 +339,13 @@ class NoiseExploration(ExplorationConfig):
         "StateDependentNoise",
         "ParameterNoise",
         "Random",
+        "RND",
     ] = key("OrnsteinUhlenbeckNoise", TYPE)
 
 
 class ValueExploration(ExplorationConfig):
     """Exploration of algorithms that value each of a few actions."""
 
-    type: Literal["EpsilonGreedy", "PerWorkerEpsilonGreedy", "SoftQ", "ParameterNoise", "Random"] = key(
+    type: Literal["EpsilonGreedy", "PerWorkerEpsilonGreedy", "SoftQ", "ParameterNoise", "Random", "RND"] = key(
         "EpsilonGreedy", TYPE
     )

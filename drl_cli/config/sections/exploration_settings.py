@@ -4,15 +4,19 @@ Used by ``policies.exploration``, ``experience.action_likelihood`` and ``runtime
 ``experiments`` (``misfits``). Key names and their meaning: ``config.sections.exploration``.
 """
 
+from collections.abc import Sequence
 from typing import Any
 
 from drl_cli import plugins
 from drl_cli.config.schema import Section
+from drl_cli.config.sections.deterministic import is_deterministic
 from drl_cli.config.sections.exploration import MEANT_FOR, TYPES, ExplorationConfig, types_of, uses_of, value_of
 from drl_cli.config.sections.max_entropy import SoftKeys
+from drl_cli.config.sections.offline import reads
 from drl_cli.config.sections.on_policy import StateDependentKeys
 from drl_cli.config.sections.replay import BufferKeys
 from drl_cli.config.sections.rollout import RolloutKeys
+from drl_cli.config.sections.served_input import is_served
 
 _BOX_ONLY = tuple(name for name, meant in MEANT_FOR.items() if meant == "Box actions")
 
@@ -34,14 +38,21 @@ def exploration_settings(config: RolloutKeys) -> dict[str, Any]:
     No value is null but an absent schedule, and ``sde_sample_freq`` of a policy without ``use_sde``.
     ``sub_exploration`` is such a mapping itself, without a random phase of its own.
     """
-    given = config.exploration_config
-    settings = _resolved(given, config.learning_starts if isinstance(config, BufferKeys) else 0)
+    settings = _laid(config.exploration_config, config.learning_starts if isinstance(config, BufferKeys) else 0)
+    for drawn in (settings, settings.get("sub_exploration", {})):
+        if drawn.get("type") == "StochasticSampling" and not uses_sde(config):
+            drawn["sde_sample_freq"] = None
+    return settings
+
+
+def _laid(given: ExplorationConfig, random_timesteps: int) -> dict[str, Any]:
+    """Return the settings of ``given``, with those of what is laid over it."""
+    settings, schema = _resolved(given, random_timesteps), type(given)
     if "sub_exploration" in settings:
-        schema = type(given)
-        sub = settings["sub_exploration"] or _SUB["Discrete" if "EpsilonGreedy" in types_of(schema) else "Box"]
-        settings["sub_exploration"] = _resolved(schema.model_validate(sub), 0)
-    if given.type == "StochasticSampling" and not uses_sde(config):
-        settings["sde_sample_freq"] = None
+        sub = settings["sub_exploration"]
+        if sub is None and given.type == "ParameterNoise":
+            sub = _SUB["Discrete" if "EpsilonGreedy" in types_of(schema) else "Box"]
+        settings["sub_exploration"] = _laid(schema.model_validate(sub or {}), 0)
     return settings
 
 
@@ -53,6 +64,31 @@ def _resolved(given: ExplorationConfig, random_timesteps: int) -> dict[str, Any]
     if settings.get("random_timesteps", 0) is None:
         settings["random_timesteps"] = random_timesteps
     return settings
+
+
+def gives_novelty(config: Section) -> bool:
+    """Return whether new observations bring rewards."""
+    return isinstance(config, RolloutKeys) and config.exploration_config.type == "RND"
+
+
+def novelty_misfits(config: Section, shape: Sequence[int], has_agents: bool) -> list[str]:
+    """Return one line where RND has nothing to see, in a list: ``shape`` of observations; ``has_agents``: several of them."""
+    if not gives_novelty(config):
+        return []
+    where = "exploration_config.type: RND"
+    if len(shape) != 1:
+        return [f"{where} is for vectors; the observations are images of shape {tuple(shape)}."]
+    if has_agents:
+        return [f"{where} is for one agent."]
+    if is_served(config):
+        return [f"{where}: steps of external simulators bring no rewards for what is new. Leave it out."]
+    if reads(config):
+        return [f"{where}: recorded steps bring no rewards for what is new. Leave it out."]
+    if is_deterministic(config):
+        return [
+            f"{where}: each worker has networks of its own, so that deterministic runs cannot have it. Leave it out."
+        ]
+    return []
 
 
 def misfits(config: Section, kind: str) -> list[str]:

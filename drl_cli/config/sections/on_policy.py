@@ -50,7 +50,7 @@ class OnPolicyNetwork(RecurrentNetwork):
 class OnPolicyExploration(ExplorationConfig):
     """How training actions are drawn: from the policy, and from nothing else."""
 
-    type: Literal["StochasticSampling"] = key("StochasticSampling", TYPE)
+    type: Literal["StochasticSampling", "RND"] = key("StochasticSampling", TYPE)
 
     @model_validator(mode="after")
     def _draws_from_the_policy(self) -> Self:

@@ -5,7 +5,7 @@ Names and meanings are RLlib's (SAC/DQN, 1.0.1). Deviation: the annealing of bet
 0.8.6, takes place.
 """
 
-from typing import Annotated, Protocol, runtime_checkable
+from typing import Annotated, Literal, Protocol, runtime_checkable
 
 from pydantic import Field, model_validator
 from typing_extensions import Self
@@ -122,12 +122,35 @@ class ReplayKeys(BufferKeys):
         "Whether workers compute the initial priorities of their steps; otherwise a new step has the largest "
         "priority so far.",
     )
+    hindsight_goals: Whole = key(
+        0,
+        "Hindsight experience replay: for each transition drawn as it was recorded, how many are drawn with a goal that was "
+        "achieved later in their episode, and the reward that it brings; 0: none, 4 is usual. For environments with "
+        "achieved_goal and desired_goal in a Dict observation and a method compute_reward, as those of gymnasium-robotics.",
+        "transitions",
+        ge=0,
+        le=100,
+    )
+    hindsight_strategy: Literal["future", "final"] = key(
+        "future",
+        "Which goal that is: one achieved later in the episode, drawn uniformly, or the one achieved at its end.",
+        needs=("hindsight_goals", 1),
+    )
 
     @model_validator(mode="after")
     def _has_use_for_priorities(self) -> Self:
         """Refuse priorities that no draw would use."""
         if self.worker_side_prioritization and not self.prioritized_replay:
             raise ValueError("worker_side_prioritization true needs prioritized_replay true")
+        return self
+
+    @model_validator(mode="after")
+    def _draws_goals_for_transitions(self) -> Self:
+        """Refuse other goals for what is drawn in sequences."""
+        if self.hindsight_goals and isinstance(self, SequenceReplay) and self.model.use_lstm:
+            raise MisfitError(
+                "hindsight_goals", f"{self.hindsight_goals} is for transitions; an LSTM learns from sequences"
+            )
         return self
 
 
@@ -220,6 +243,11 @@ def intensity(config: ReplayRatio) -> float:
 def shards(config: ShardedReplay) -> int:
     """Return the parts that the replay is held in: no more than there are workers, since a worker's steps go to one."""
     return max(1, min(config.num_replay_shards, config.num_workers))
+
+
+def relabels_goals(config: Section) -> bool:
+    """Return whether goals are replaced by those achieved."""
+    return isinstance(config, ReplayKeys) and config.hindsight_goals > 0
 
 
 def is_prioritized(config: Section) -> bool:

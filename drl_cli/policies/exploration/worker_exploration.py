@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from drl_cli.config.sections.common import CommonKeys
 from drl_cli.config.sections.exploration import TYPES
 from drl_cli.config.sections.exploration_settings import exploration_settings
 from drl_cli.policies.action_specs import box
@@ -25,6 +26,8 @@ from drl_cli.policies.exploration.draws import EpsilonGreedy, HeldActions, Rando
 from drl_cli.policies.exploration.gsde import StateDependentNoise, StateDependentSampling
 from drl_cli.policies.exploration.interface import ladder, scheduled
 from drl_cli.policies.exploration.parameter_noise import ParameterNoise
+from drl_cli.policies.exploration.rnd import RandomNetworkDistillation
+from drl_cli.randomness import generator
 
 if TYPE_CHECKING:
     from drl_cli.config.sections.rollout import RolloutKeys
@@ -46,7 +49,14 @@ def make(config: RolloutKeys, spec: PolicySpec, place: Place, agents: int = 1) -
     """
     settings = exploration_settings(config)
     count = config.num_envs_per_worker * agents
-    kind = _kind(settings, spec, (place, agents), count)
+    if settings["type"] == "RND":
+        # What acts begins to fall after the random phase, too.
+        sub = settings["sub_exploration"] | {"random_timesteps": settings["random_timesteps"]}
+        rng = generator((isinstance(config, CommonKeys) and config.seed) or 0, "rnd", place["stream"])
+        acts = _kind(sub, spec, (place, agents), count)
+        kind: Exploration = RandomNetworkDistillation(spec.obs_shape[0], count, settings, acts, rng)
+    else:
+        kind = _kind(settings, spec, (place, agents), count)
     return WorkerExploration(config.explore, place, _held(settings, spec, count), kind)
 
 
@@ -131,6 +141,12 @@ class WorkerExploration:
             return None
         found = self._kind.logp(policy, obs, state, policy.recorded(action), (self._now(steps), rows))
         return None if found is None else found.astype(np.float32)
+
+    def bonus(self, columns: Mapping[str, np.ndarray]) -> np.ndarray | None:
+        """Return the intrinsic rewards of a fragment, float32 [T, N]; None where exploration brings none, or is off."""
+        return (
+            self._kind.bonus(columns) if self._explore and isinstance(self._kind, RandomNetworkDistillation) else None
+        )
 
     def ended(self, index: int) -> None:
         """Note that an episode has ended, or was broken off, in environment ``index``."""

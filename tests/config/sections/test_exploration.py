@@ -175,14 +175,15 @@ def test_noisy_nets_need_no_random_actions():
             {"type": "EpsilonGreedy"},
             'exploration_config.type: "EpsilonGreedy" is not allowed: that is for algorithms that value each of a few '
             "actions (DQN and its kin); it takes one of 'StochasticSampling', 'Random', 'GaussianNoise', "
-            "'OrnsteinUhlenbeckNoise', 'PerWorkerGaussianNoise', 'PerWorkerOrnsteinUhlenbeckNoise' (--config).",
+            "'OrnsteinUhlenbeckNoise', 'PerWorkerGaussianNoise', 'PerWorkerOrnsteinUhlenbeckNoise', 'RND' "
+            "(--config).",
         ),
         (
             "DQN",
             {"type": "Curiosity"},
             'exploration_config.type: "Curiosity" is not allowed: no exploration is registered as that, which takes '
             "--import MODULE; it takes one of 'EpsilonGreedy', 'PerWorkerEpsilonGreedy', 'SoftQ', 'ParameterNoise', "
-            "'Random' (--config).",
+            "'Random', 'RND' (--config).",
         ),
         (
             "DQN",
@@ -219,7 +220,7 @@ def test_noise_on_box_actions_does_not_fit_discrete_ones():
     assert misfits(config, "Box") == []
     assert misfits(config, "Discrete") == [
         "exploration_config.type: GaussianNoise is for Box actions, the environment's are Discrete. What fits: "
-        "StochasticSampling, Random."
+        "StochasticSampling, Random, RND."
     ]
     assert misfits(made("SAC", use_sde=True), "Discrete") == [
         "use_sde: state-dependent noise is for Box actions, the environment's are Discrete. Leave the key out."
