@@ -174,6 +174,7 @@ class Stopper:
         if number is None or number <= self._started_at or number == self._reported:
             return None
         self._reported = number
+        more = {name: evaluation[name] for name in ("success_rate", "policy_reward_mean") if evaluation.get(name) is not None}
         events.report(
             "evaluation",
             training_iteration=number,
@@ -182,6 +183,7 @@ class Stopper:
             episode_len_mean=evaluation.get("episode_len_mean"),
             episodes=evaluation.get("episodes_this_iter"),
             confirmed=evaluation.get("confirmed_reward_mean"),
+            **more,
         )
         if result.get("off_policy_estimator"):
             events.report("estimates", **result["off_policy_estimator"])

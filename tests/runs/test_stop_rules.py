@@ -212,3 +212,14 @@ def test_goal_is_held_for_some_more_evaluations_while_other_rules_still_stop():
 def test_limits_are_the_rules_in_seconds():
     rules = {"time_total_s": 60.0, "timesteps_total": 5, "evaluation/episode_reward_mean": 1.0}
     assert stopper(rules).limits == {"time_total_s": 60.0} and stopper(rules).goal.threshold == 1.0
+
+
+def test_report_of_an_evaluation_has_success_and_rewards_by_policy_where_there_are_any(heard):
+    result = evaluated(1, 150.0, own=75.0)
+    result["evaluation"] |= {"success_rate": 0.45}
+    rules = stopper({"timesteps_total": 100})
+    rules.check(result, None)
+    rules.check(evaluated(2, 150.0), None)
+    (_, first), (_, second) = [found for found in heard if found[0] == "evaluation"]
+    assert first["success_rate"] == 0.45 and first["policy_reward_mean"] == {"a": 75.0}
+    assert "success_rate" not in second and "policy_reward_mean" not in second
