@@ -15,15 +15,17 @@ from typing import Any
 import numpy as np
 
 from drl_cli import events
+from drl_cli.actors.aggregator import Joining, joining
 from drl_cli.actors.learner_replica import ReplicaGroup, parallel_of
 from drl_cli.actors.part_records import BatchUpdateResult, LearnerIdentity
 from drl_cli.actors.session_state import COMPILING, Trained
 from drl_cli.algorithms.impala import StreamKeys
-from drl_cli.config.sections.on_policy import TrajectoryKeys, late_fragments, sequence_length
+from drl_cli.config.sections.on_policy import TrajectoryKeys, late_fragments
 from drl_cli.contracts import Handle
 from drl_cli.envs.plugin_calls import called
 from drl_cli.errors import PluginFailed
-from drl_cli.experience.trajectories import join, padded_shape
+from drl_cli.experience.columns import Batch
+from drl_cli.experience.trajectories import padded_shape
 from drl_cli.policies.policy_spec import PolicySpec
 from drl_cli.tf1.graph import BatchGraph
 from drl_cli.tf1.tensorflow import Tensor, function, tf
@@ -50,15 +52,13 @@ class BatchLearner:
         """
         self._config = config
         self._trained = Trained(config, spec, graph, initial, identity, server)
-        self._sequence, self._stepwise = sequence_length(config), spec.stepwise
-        self._is_team = spec.team is not None
+        self._joining = joining(config, spec)
         self._postprocess = identity.get("postprocess")
         self._rates: dict[str, Tensor] = {}
         self._replicas: ReplicaGroup | None = None
         if "replicas" in identity:
             self._replicas = ReplicaGroup(identity["replicas"], identity.get("is_patient", False))
         self._learnt, self._broadcast = 0, config.broadcast_interval if isinstance(config, StreamKeys) else 1
-        self._rows = 0  # of every batch at least, where some of its fragments may be late
         self._calls = {}  # shape of a batch -> ({column: placeholder}, fetches)
         self.publish, self.push = self._trained.publish, self._trained.push
         self.state, self.load = self._trained.state, self._trained.load
@@ -78,9 +78,9 @@ class BatchLearner:
             self._rates = {name: tf.placeholder(tf.float32, [], name=f"rate/{name}") for name in built.rates}
 
         if late_fragments(self._config):
-            self._rows = streams
+            self._joining = self._joining._replace(least_rows=streams)
         whole = self._config.batch_mode == "complete_episodes"
-        shape = padded_shape(streams, steps, self._sequence, self._config.train_batch_size if whole else None)
+        shape = padded_shape(streams, steps, self._joining.sequence, self._config.train_batch_size if whole else None)
         self._trained.open(add, lambda: self._run(self._zeros(shape), shape, 0))
         if self._replicas is not None:
             self._replicas.ready()
@@ -94,7 +94,17 @@ class BatchLearner:
         not finite; that update has not been applied.
         """
         began = time.perf_counter()
-        batch = join(fragments, self._config.gamma, self._sequence, self._stepwise, self._is_team, self._rows)
+        return self._learn_from(self._joining.batch(*fragments), env_steps, seen, began)
+
+    def joining(self) -> Joining:
+        """Return how fragments are joined, for aggregators."""
+        return self._joining
+
+    def learn_joined(self, env_steps: int, seen: Sequence[Any] | None, batch: Batch) -> BatchUpdateResult:
+        """As ``learn``, from a ``batch`` that an aggregator has joined."""
+        return self._learn_from(dict(batch), env_steps, seen, time.perf_counter())
+
+    def _learn_from(self, batch: Batch, env_steps: int, seen: Sequence[Any] | None, began: float) -> BatchUpdateResult:
         batch |= self._added(batch)
         streams, steps = (int(size) for size in batch["mask"].shape)
         shape = (streams, steps, len(batch["end_at"]))
@@ -158,7 +168,7 @@ class BatchLearner:
 
     def _shape_of(self, kind: str, shape: tuple[int, int, int]) -> tuple[int, ...]:
         streams, steps, ends = shape
-        return {"step": (streams, steps), "end": (ends,), "sequence": (streams, steps // self._sequence)}[kind]
+        return {"step": (streams, steps), "end": (ends,), "sequence": (streams, steps // self._joining.sequence)}[kind]
 
     def _zeros(self, shape: tuple[int, int, int]) -> dict[str, np.ndarray]:
         return {

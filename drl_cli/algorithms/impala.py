@@ -127,9 +127,11 @@ class StreamKeys(Section):
     )
     num_aggregation_workers: Whole = key(
         0,
-        "Always 0: fragments are passed to the learner by reference, so there is nothing to aggregate.",
+        "Processes that join fragments to train batches ahead of the learner, one batch each; with 0 the learner joins them.",
         "processes",
+        needs=("num_workers", 1),
         ge=0,
+        le=1000,
     )
 
 
@@ -166,11 +168,6 @@ class IMPALAConfig(
     @model_validator(mode="after")
     def _streams(self) -> IMPALAConfig:
         """Refuse what each key allows but the keys together do not."""
-        if self.num_aggregation_workers:
-            raise MisfitError(
-                "num_aggregation_workers",
-                "must be 0: fragments go to the learner as references, and no process in between reads or joins them",
-            )
         if self.num_gpus > 1:
             raise MisfitError(
                 "num_gpus", "must be at most 1: only the batches of synchronous loops, as PPO's, are split over several"

@@ -28,6 +28,7 @@ SMALL = {
     "num_replay_shards": 0,
     "learner_actor": False,
     "num_learners": 1,
+    "num_aggregation_workers": 0,
     "evaluation_interval": None,
     "worker_side_prioritization": False,
     "deterministic": False,

@@ -104,6 +104,8 @@ NUMBER_FIELDS = (
     "info/fragments_late",
     "info/queue_size",
     "info/queue_capacity",
+    "info/batches_joined",
+    "info/aggregate_s",
     "info/num_steps_replayed",
     "info/num_steps_read",
     "info/num_episodes_read",

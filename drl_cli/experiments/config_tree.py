@@ -114,7 +114,7 @@ def with_flags(mapping: Mapping[str, Any], where: Where, flags: Flags) -> Layers
             layers.set((name,), flags[name], Where(flag))
     if flags.get("local_mode"):
         layers.set(("config", "num_workers"), 0, Where("--local-mode"))
-        for name, value in (("learner_actor", False), ("num_learners", 1)):
+        for name, value in (("learner_actor", False), ("num_learners", 1), ("num_aggregation_workers", 0)):
             if name in layers.data["config"]:
                 layers.set(("config", name), value, Where("--local-mode"))
     verbose = min(int(flags.get("verbose") or 0), 2)

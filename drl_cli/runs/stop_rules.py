@@ -174,7 +174,11 @@ class Stopper:
         if number is None or number <= self._started_at or number == self._reported:
             return None
         self._reported = number
-        more = {name: evaluation[name] for name in ("success_rate", "policy_reward_mean") if evaluation.get(name) is not None}
+        more = {
+            name: evaluation[name]
+            for name in ("success_rate", "policy_reward_mean")
+            if evaluation.get(name) is not None
+        }
         events.report(
             "evaluation",
             training_iteration=number,

@@ -215,6 +215,8 @@ def setup_of(row: Algorithm, config: CommonKeys, env: Mapping[str, Any]) -> RunS
         return RunSetup(row, config, env, describe(config, env["spaces"] | frames))
     if learners(config) > 1:
         raise ConfigError("num_learners: several policies have one learner each; set it to 1, or train one policy.")
+    if isinstance(config, StreamKeys) and config.num_aggregation_workers:
+        raise ConfigError("num_aggregation_workers: it is for one policy; set it to 0.")
     policies = {}
     for name, own in env["agents"]["policies"].items():
         keys = config_of_policy(config, name, own["config"])

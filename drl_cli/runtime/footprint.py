@@ -151,6 +151,8 @@ def processes(
         found.append(("learner", 1, TENSORFLOW if row.tensorflow else ACTOR))
     if learners(config) > 1:
         found.append(("more learners", learners(config) - 1, TENSORFLOW))
+    if isinstance(config, StreamKeys) and config.num_aggregation_workers:
+        found.append(("aggregators", config.num_aggregation_workers, ACTOR))
     if config.num_workers:
         found.append(("workers", config.num_workers, ACTOR + envs))
     found += elsewhere

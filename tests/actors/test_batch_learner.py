@@ -5,6 +5,7 @@ import pytest
 from parts import server
 
 from drl_cli import events
+from drl_cli.actors.aggregator import Aggregator
 from drl_cli.actors.batch_learner import BatchLearner
 from drl_cli.algorithms import actor_critic_nets
 from drl_cli.algorithms.a2c import A2CConfig
@@ -177,3 +178,25 @@ def test_what_the_learner_is_at_before_it_can_learn_is_reported_and_that_it_can(
         stop()
     later = ["compiling the update (XLA) for batches of 2 by 6 steps", ""] if xla else []
     assert heard[3:] == later
+
+
+@pytest.mark.parametrize(
+    ("keys", "kinds"),
+    [
+        ({}, [{}, {"cuts": [2]}]),
+        (LSTM, [{"states": 2}, {"states": 2}]),
+        (WHOLE, [{"lengths": [6, 3]}, {"lengths": [2, 4]}]),
+    ],
+    ids=["cut", "lstm", "whole"],
+)
+def test_a_batch_that_an_aggregator_joined_is_learnt_from_bit_for_bit_as_its_fragments(keys, kinds):
+    fragments = [_fragment(seed, **kind) for seed, kind in enumerate(kinds)]
+    (alone, _), (given, _) = _learner(**keys), _learner(**keys)
+    seconds, batch = Aggregator().join(given.joining(), *fragments)
+    assert seconds > 0
+    for array in batch.values():
+        array.flags.writeable = False  # as what comes from Ray's object store
+    first, second = alone.learn(24, None, *fragments), given.learn_joined(24, None, batch)
+    assert first["stats"] == second["stats"] and first["steps"] == second["steps"]
+    state, other = alone.state(), given.state()
+    assert all(np.array_equal(state[name], other[name]) for name in state)

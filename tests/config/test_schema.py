@@ -913,7 +913,6 @@ def test_keys_that_just_fit_are_taken(given):
         ("SAC", {"worker_side_prioritization": True, "prioritized_replay": True}, "the learner computes all of them"),
         ("SAC", {"exploration_config": {"sde_sample_freq": 8}}, "it needs use_sde: true"),
         ("TD3BC", {"worker_side_prioritization": True, "prioritized_replay": True}, "the learner computes all of them"),
-        ("IMPALA", {"num_aggregation_workers": 1}, "must be 0: fragments go to the learner as references"),
         (
             "IMPALA",
             {"use_critic": False, "use_gae": False, "batch_mode": "complete_episodes"},

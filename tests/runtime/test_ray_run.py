@@ -188,6 +188,25 @@ def test_a_learner_that_dies_is_started_again_and_the_run_goes_on(first, beside)
     ]
 
 
+def test_aggregators_join_what_the_learner_learns_from_and_one_that_dies_is_started_again(first, beside):
+    keys = {"seed": 7, "train_batch_size": 256, "rollout_fragment_length": 32, "xla": False, "num_envs_per_worker": 2}
+    trainer = beside("IMPALA", num_workers=1, num_aggregation_workers=2, timesteps_per_iteration=512, **keys)
+    until_learning(trainer)
+    aggregators = trainer.loop._aggregators
+    process = psutil.Process(aggregators[0].ready().result())
+    process.kill()
+    process.wait(30)
+    until = trainer.loop.ledger.updates + 20
+    while trainer.loop.ledger.updates < until:
+        result = trainer.train()
+    assert aggregators[0].ready().result() != process.pid
+    assert result["info"]["aggregate_s"] > 0
+    info = result["info"]
+    held = 4 * info["batches_joined"] + info["queue_size"] + trainer.parts.pool.outstanding + 4  # 4: being learnt from
+    assert info["fragments_requested"] - info["fragments_learnt"] <= held
+    assert info["fragments_lost"] == 0
+
+
 def test_ctrl_c_in_the_terminal_does_not_reach_the_actors(first):
     pids = [pid_of(first, 0), pid_of(first, 1), first.parts.server.ready().result()]
     for child in psutil.Process().children(recursive=True):

@@ -200,3 +200,61 @@ def test_counters_and_draws_go_on_from_their_state():
     assert other.loop.trained() == run.loop.trained() > 0
     assert other.loop.state()["plan"] == facts["plan"]
     assert other.plan._stock._rng.random() == run.plan._stock._rng.random()
+
+
+def test_aggregators_join_ahead_of_the_learner_which_never_waits_for_them():
+    run = stream(worker_takes=0.001, learner_takes=0.1, joins=[0.09])
+    run.steps(2000)
+    assert len(run.learner.batches) * 0.1 >= 0.95 * run.seconds
+    alone = stream(worker_takes=0.001, learner_takes=0.1, joins=[0.2])  # takes twice as long as the learner
+    alone.steps(2000)
+    assert len(alone.learner.batches) * 0.2 == pytest.approx(alone.seconds, rel=0.05)
+    two = stream(worker_takes=0.001, learner_takes=0.1, joins=[0.19, 0.19])
+    two.steps(2000)
+    assert len(two.learner.batches) * 0.1 >= 0.95 * two.seconds
+    assert abs(two.aggregators[0].calls - two.aggregators[1].calls) <= 1
+
+
+def test_joined_batches_are_learnt_from_in_the_order_of_the_fragments():
+    run = stream(worker_takes=0.03, learner_takes=0.02, joins=[0.05, 0.001])
+    run.steps(1000)
+    assert all(len(batch) == FRAGMENTS for batch in run.learner.batches)
+    learnt = [meta for batch in run.learner.batches for meta in batch]
+    assert len(set(learnt)) == len(learnt) > 100
+    for worker in (0, 1):
+        sequence = [meta.sequence for meta in learnt if meta.worker == worker]
+        assert sequence == list(range(len(sequence)))
+
+
+def test_quiesce_learns_from_what_is_joined_and_counts_what_waits():
+    run = stream(worker_takes=0.001, learner_takes=0.07, joins=[0.01, 0.01])
+    run.steps(301)
+    assert run.loop.info()["batches_joined"] == 2
+    learning = 400 * (run.loop._running is not None)
+    assert run.loop.sampled == run.loop.trained() + learning + run.loop.stored
+    run.loop.quiesce()
+    assert (run.pool.outstanding, run.loop._pending(), run.loop.info()["batches_joined"]) == (0, [], 0)
+    assert run.loop.sampled == run.loop.trained() + run.loop.stored
+
+
+def test_lag_of_a_joined_batch_is_that_when_it_is_learnt_from():
+    run = stream(worker_takes=0.001, learner_takes=0.1, joins=[0.01])
+    run.steps(2000)
+    lags = run.loop.info()
+    assert lags["weight_lag_mean"] > ROOM / FRAGMENTS  # a batch more waits than without
+    assert lags["weight_lag_max"] <= ROOM / FRAGMENTS + 2
+
+
+def test_a_joined_batch_that_takes_turns_counts_once():
+    run = stream(0.001, 0.01, num_sgd_iter=3, minibatch_buffer_size=2, joins=[0.001, 0.001])
+    run.steps(1000)
+    run.cluster.advance(1.0)
+    run.loop.settle()
+    assert run.loop.trained() == 400 * len({tuple(batch) for batch in run.learner.batches})
+
+
+def test_seconds_of_joining_are_those_since_the_last_time():
+    run = stream(worker_takes=1.0, learner_takes=0.01, joins=[0.25])
+    run.steps(100)
+    assert run.loop.info()["aggregate_s"] == pytest.approx(0.25 * len(run.learner.batches))
+    assert run.loop.info()["aggregate_s"] == 0.0

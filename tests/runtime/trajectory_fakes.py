@@ -21,9 +21,13 @@ class BatchLearner:
     def call(self, method, *args):
         if method == "prepare":
             return self._due(self.prepare, self.prepare)
-        assert method == "learn"
+        if method == "joining":
+            return Later("how").finish("how")
+        assert method in ("learn", "learn_joined")
         assert self.cluster.clock.now >= self.busy_until - 1e-9, "two calls at a time"
         _, seen, *columns = args
+        if method == "learn_joined":
+            columns = columns[0].result()
         self.batches.append([reference.result()[1] for reference in columns])
         self.seen.append(seen)
         if len(self.batches) % getattr(self.config, "broadcast_interval", 1) == 0:
@@ -39,10 +43,29 @@ class BatchLearner:
         return later
 
 
+class Aggregator:
+    """An aggregator's handle: ``join`` takes its seconds, one call after the other, and gives the references themselves."""
+
+    is_remote = True
+
+    def __init__(self, cluster, takes):
+        self.cluster, self.takes, self.calls, self.name = cluster, takes, 0, "aggregator"
+        self.free_at = 0.0
+
+    def call(self, method, how, *columns, returns):
+        assert (method, how.result(), returns) == ("join", "how", 2)
+        self.calls += 1
+        self.free_at = max(self.free_at, self.cluster.clock.now) + self.takes
+        pair = Later(self.takes, self.free_at), Later(columns, self.free_at)
+        self.cluster.pending.extend(pair)
+        return pair
+
+
 class Run:
     """A loop of ``row`` over fakes; workers act with the newest weights that have been dealt with when they are asked."""
 
-    def __init__(self, row, plan, worker_takes, learner_takes, prepare=0.0, is_remote=True, **keys):
+    def __init__(self, row, plan, worker_takes, learner_takes, prepare=0.0, is_remote=True, joins=(), **keys):
+        """``joins``: the seconds that each aggregator takes for a batch."""
         self.config = load(table.find(row).config).model_validate({"seed": 7, **keys})
         self.clock = Clock()
         self.cluster = Cluster(self.clock, is_remote)
@@ -56,6 +79,8 @@ class Run:
         self.learner = BatchLearner(self.cluster, self.config, learner_takes, prepare)
         self.plan = plan(self.config)
         self.loop = TrajectoryLoop(self.cluster, self.pool, self.learner, self.config, self.plan, self.clock)
+        self.aggregators = [Aggregator(self.cluster, takes) for takes in joins]
+        self.loop.aggregate(self.aggregators)
         self.loop.start()
         self.pool.start({})
 

@@ -39,6 +39,11 @@ class ReproducibleKeys(Section):
             (own.get("straggler_cutoff", 1.0) < 1, "straggler_cutoff", "a clock would decide what is learnt from"),
             (own.get("num_replay_shards", 1) > 1, "num_replay_shards", "without workers there is one; set it to 1"),
             (own.get("num_learners", 1) > 1, "num_learners", "without workers there is one learner; set it to 1"),
+            (
+                own.get("num_aggregation_workers", 0),
+                "num_aggregation_workers",
+                "without workers there are none; set it to 0",
+            ),
             (own["output"], "output", "recordings are not numbered by environments"),
             (reads(self) or is_served(self), "input", "it is for runs that step environments"),
             (

@@ -3,7 +3,8 @@
 Workers act with the newest weights they have pulled and receive their next call immediately; fragments arrive in
 completion order, from mixed versions, and a batch is the oldest ``train_batch_size`` steps of them. Back-pressure: while
 ``learner_queue_size`` batches, or one fragment per worker, are queued or in flight, no more are requested.
-This bounds the policy lag, for which V-trace corrects; results report the lag in versions.
+This bounds the policy lag, for which V-trace corrects; results report the lag in versions. Aggregators
+(``num_aggregation_workers``) each hold one batch more.
 
 Without workers the same loop runs in one process: fragments are taken in the order of the calls, and a worker adopts only
 weights of updates that have been processed, so that a run is reproducible bit for bit. Between iterations such a run
@@ -29,9 +30,11 @@ from drl_cli.contracts import Call, Cluster, Handle
 from drl_cli.experience.columns import Token
 from drl_cli.randomness import generator, set_state, state_of
 from drl_cli.runtime.block_pool import SamplePool
+from drl_cli.runtime.cluster import ACTOR
 from drl_cli.runtime.loops.trajectories import PlannedBatch, Requested, TrajectoryLoop, seen_of
 from drl_cli.runtime.replay_shards import Shards
 
+AGGREGATOR = "drl_cli.actors.aggregator:Aggregator"
 StreamConfig = IMPALAConfig | APPOConfig
 
 
@@ -40,7 +43,10 @@ def make(
 ) -> TrajectoryLoop:
     """Return the loop over these parts; ``replay`` is not used."""
     rests = not cluster.is_remote or is_deterministic(config)
-    return TrajectoryLoop(cluster, pool, learner, config, StreamPlan(config, rests))
+    loop = TrajectoryLoop(cluster, pool, learner, config, StreamPlan(config, rests))
+    names = [f"aggregator {index}" for index in range(config.num_aggregation_workers)]
+    loop.aggregate([cluster.spawn(name, AGGREGATOR, (), ACTOR, {"restarts": True}) for name in names])
+    return loop
 
 
 class StreamPlan:
@@ -54,7 +60,7 @@ class StreamPlan:
         self._room = max(config.learner_queue_size * self._fragments, sources(config))  # fragments
         self._queue = collections.deque()  # (token, columns reference, whether it is new), oldest first
         self._stock, self._turns, self._staleness = _Stock(config), _Turns(config), _Staleness()
-        self._is_first = True  # look at what is being learnt from
+        self._is_first = True  # whether what is being learnt from was not learnt from before
         self.patience = None if rests else config.learner_queue_timeout
 
     @property
@@ -82,18 +88,24 @@ class StreamPlan:
         self._queue.extend((*old, False) for old in self._stock.beside(token, columns))
         return True
 
-    def batch(self, pool: SamplePool, newest: int) -> PlannedBatch | None:
+    def batch(self, pool: SamplePool) -> PlannedBatch | None:
         """The oldest fragments of the queue, or, where batches take turns, one of those under way once more."""
         taken = self._turns.take(self._oldest)
         if taken is None:
             return None
-        entries, self._is_first = taken
-        self._staleness.learnt(newest, [token.meta.version for token, _, _ in entries])
+        entries, is_first = taken
+        tokens = [token for token, _, _ in entries]
         # What a filter saw of a fragment counts once, however often it is learnt from.
-        seen = seen_of([token for token, _, _ in entries])
-        seen = [own if is_new and self._is_first else None for own, (_, _, is_new) in zip(seen, entries, strict=True)]
-        fresh = sum(is_new for _, _, is_new in entries) if self._is_first else 0
-        return PlannedBatch(seen, [columns for _, columns, _ in entries], fresh)
+        seen = [
+            own if is_new and is_first else None for own, (_, _, is_new) in zip(seen_of(tokens), entries, strict=True)
+        ]
+        fresh = sum(is_new for _, _, is_new in entries) if is_first else 0
+        return PlannedBatch(tokens, seen, [columns for _, columns, _ in entries], fresh, is_first)
+
+    def learns(self, batch: PlannedBatch, newest: int) -> None:
+        """Note how old the batch is, and whether it is looked at for the first time."""
+        self._is_first = batch.is_first
+        self._staleness.learnt(newest, [token.meta.version for token in batch.tokens])
 
     def _oldest(self) -> list[tuple[Token, Call, bool]] | None:
         """Take a batch from the queue, or None."""

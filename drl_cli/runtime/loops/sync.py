@@ -90,7 +90,7 @@ class SyncPlan:
         self._dropped += 1
         return False
 
-    def batch(self, pool: SamplePool, newest: int) -> PlannedBatch | None:
+    def batch(self, pool: SamplePool) -> PlannedBatch | None:
         """The batch when enough of it has come; without a cutoff when nothing that was requested is under way."""
         if not self._batch or self._missing() > self._spare or (not self._spare and pool.under_way(self._floor)):
             return None
@@ -101,7 +101,11 @@ class SyncPlan:
         # In the order of the workers, not of arrival: the same fragments make the same batch.
         batch = sorted(self._batch, key=lambda entry: entry[0].meta[:3])
         self._batch = []
-        return PlannedBatch(seen_of([token for token, _ in batch]), [columns for _, columns in batch], len(batch))
+        tokens = [token for token, _ in batch]
+        return PlannedBatch(tokens, seen_of(tokens), [columns for _, columns in batch], len(batch))
+
+    def learns(self, batch: PlannedBatch, newest: int) -> None:
+        """Nothing is to be noted: all of a batch has the newest weights, or counts as late."""
 
     def _drop_beyond(self, room: int) -> None:
         while len(self._late) > room:

@@ -8,7 +8,8 @@ Fragments are self-contained: no stream continues from one to the next, and losi
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections import deque
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import Any, NamedTuple, Protocol
 
 from drl_cli.actors.part_records import BatchUpdateResult
@@ -32,9 +33,11 @@ class Requested(NamedTuple):
 class PlannedBatch(NamedTuple):
     """What is learnt from in one call."""
 
+    tokens: list[Token]  # of its fragments
     seen: list[Any]  # what the filters of the workers saw for each fragment
     columns: list[Call]
     fresh: int  # fragments that are learnt from for the first time
+    is_first: bool = True  # whether no earlier call learnt from it
 
 
 class TrajectoryPlan(Protocol):
@@ -64,9 +67,12 @@ class TrajectoryPlan(Protocol):
         """Take a fragment; returns whether its steps count as sampled."""
         ...
 
-    def batch(self, pool: SamplePool, newest: int) -> PlannedBatch | None:
-        """Return what to learn from now, or None; ``newest``: version of the weights."""
+    def batch(self, pool: SamplePool) -> PlannedBatch | None:
+        """Return what to learn from next, or None."""
         ...
+
+    def learns(self, batch: PlannedBatch, newest: int) -> None:
+        """Note that the learner begins with ``batch``; ``newest``: version of its weights."""
 
     def learnt(self, result: BatchUpdateResult) -> int:
         """Return the env steps that this call of the learner saw for the first time."""
@@ -85,7 +91,10 @@ class TrajectoryPlan(Protocol):
 
 
 class TrajectoryLoop:
-    """``step`` issues all allowed calls and waits for one of them to complete."""
+    """``step`` issues all allowed calls and waits for one of them to complete.
+
+    With aggregators, each of them joins a batch ahead of the learner, which takes them in the order in which they were planned.
+    """
 
     def __init__(
         self,
@@ -96,21 +105,32 @@ class TrajectoryLoop:
         plan: TrajectoryPlan,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        """``pool``: SamplePool; ``learner``: handle of a BatchLearner;  ``clock``: seconds."""
+        """``pool``: SamplePool; ``learner``: handle of a BatchLearner; ``clock``: seconds."""
         self._cluster, self._pool, self._learner, self._config = cluster, pool, learner, config
         self._plan, self._clock = plan, clock
         self._in_order = not cluster.is_remote or is_deterministic(config)  # whether timing must decide nothing
         self._running = None  # reference of the learner's call
+        self._aggregators: Sequence[Handle] = ()
+        self._joining: Call | None = None  # how the learner wants fragments joined
+        # Batches that wait for the learner: (what was planned, whether it is joined, what is learnt from).
+        self._joined: deque[tuple[PlannedBatch, Call, Call]] = deque()
+        self._joins, self._join_s = 0, 0.0  # calls of aggregators, and the seconds that those that are over took
         self._fresh = 0  # fragments that it learns from for the first time
         self._ready, self._started = None, False
         self.ledger = Ledger(config)
         self._fed = clock()  # when the learner last had something to do
+
+    def aggregate(self, aggregators: Sequence[Handle]) -> None:
+        """Have batches joined by ``aggregators`` (handles of Aggregator), one ahead of the learner for each of them."""
+        self._aggregators = aggregators
 
     def start(self) -> None:
         """Let the learner build its graph; sampling can begin at once."""
         config = self._config
         streams = fragments_of_batch(config) * config.num_envs_per_worker
         self._ready = self._learner.call("prepare", streams, config.rollout_fragment_length)
+        if self._aggregators:
+            self._joining = self._learner.call("joining")
         self._started = True
 
     @property
@@ -121,7 +141,7 @@ class TrajectoryLoop:
     @property
     def stored(self) -> int:
         """Env steps that wait for the learner."""
-        return self._plan.stored
+        return self._plan.stored + sum(token.steps for batch, _, _ in self._joined for token in batch.tokens)
 
     @property
     def is_learning(self) -> bool:
@@ -139,7 +159,7 @@ class TrajectoryLoop:
 
     def quiesce(self) -> None:
         """Come to rest as the plan wants it: afterwards no call is outstanding."""
-        while self._pending() or self._pool.outstanding or self._plan.is_begun:
+        while self._pending() or self._joined or self._pool.outstanding or self._plan.is_begun:
             self._go_on(0.25, closing=True)
 
     def settle(self) -> None:
@@ -157,7 +177,10 @@ class TrajectoryLoop:
 
     def info(self) -> dict[str, Any]:
         """Return the loop's own fields of a result."""
-        return self._plan.info()
+        if not self._aggregators:
+            return self._plan.info()
+        seconds, self._join_s = self._join_s, 0.0
+        return self._plan.info() | {"aggregate_s": seconds, "batches_joined": len(self._joined)}
 
     def state(self) -> dict[str, Any]:
         """Return the counters that a checkpoint keeps, as plain data; what waits for the learner is not kept."""
@@ -183,15 +206,38 @@ class TrajectoryLoop:
         if self._in_order and self._pool.outstanding:
             return self._pool.references()
         last = [reference for reference in (self._running, self._ready) if reference is not None]
+        if not last and self._joined:
+            last = [self._joined[0][1]]
         return self._pool.references() + last
 
     def _learn(self) -> None:
-        if self._running is not None or self._ready is not None:
+        if self._ready is not None:
             return
-        batch = self._plan.batch(self._pool, self.ledger.version)
-        if batch is not None:
-            self._fresh = batch.fresh
-            self._running = self._learner.call("learn", self.sampled, batch.seen, *batch.columns)
+        if self._aggregators:
+            self._learn_joined()
+        elif self._running is None:
+            batch = self._plan.batch(self._pool)
+            if batch is not None:
+                self._begin(batch, "learn", *batch.columns)
+
+    def _learn_joined(self) -> None:
+        """Begin with the oldest batch if it is joined, and have the next ones joined, as many as there are aggregators."""
+        if self._running is None and self._joined and self._joined[0][1].done():
+            batch, seconds, joined = self._joined.popleft()
+            self._join_s += seconds.result()
+            self._begin(batch, "learn_joined", joined)
+        while len(self._joined) < len(self._aggregators):
+            batch = self._plan.batch(self._pool)
+            if batch is None:
+                return
+            aggregator = self._aggregators[self._joins % len(self._aggregators)]
+            self._joined.append((batch, *aggregator.call("join", self._joining, *batch.columns, returns=2)))
+            self._joins += 1
+
+    def _begin(self, batch: PlannedBatch, method: str, *columns: Call) -> None:
+        self._plan.learns(batch, self.ledger.version)
+        self._fresh = batch.fresh
+        self._running = self._learner.call(method, self.sampled, batch.seen, *columns)
 
     def _deal(self, done: Iterable[Call]) -> None:
         for reference in done:
@@ -202,6 +248,8 @@ class TrajectoryLoop:
             elif reference is self._ready:
                 self._ready, self._fed = None, self._clock()
                 self.ledger.loaded(reference.result())
+            elif self._joined and reference is self._joined[0][1]:
+                continue  # ``_learn`` takes it
             else:
                 self._take(reference)
         self._pool.lost_workers.clear()

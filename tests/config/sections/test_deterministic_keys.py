@@ -36,6 +36,11 @@ def test_algorithm_without_the_key_refuses_it_and_names_those_that_have_it(name)
         ("PPO", {"min_iter_time_s": 1}, "min_iter_time_s: a clock would decide how much an iteration learns"),
         ("PPO", {"straggler_cutoff": 0.5}, "straggler_cutoff: a clock would decide what is learnt from"),
         ("PPO", {"num_learners": 2}, "num_learners: without workers there is one learner; set it to 1"),
+        (
+            "IMPALA",
+            {"num_aggregation_workers": 1},
+            "num_aggregation_workers: without workers there are none; set it to 0",
+        ),
         ("PPO", {"broadcast_dtype": "float16"}, "broadcast_dtype: without workers nothing is rounded"),
         ("PPO", {"output": "logdir"}, "output: recordings are not numbered by environments"),
         ("ES", {"ignore_worker_failures": True}, "ignore_worker_failures: workers that die are replaced"),
