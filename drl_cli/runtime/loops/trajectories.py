@@ -231,7 +231,8 @@ class TrajectoryLoop:
             if batch is None:
                 return
             aggregator = self._aggregators[self._joins % len(self._aggregators)]
-            self._joined.append((batch, *aggregator.call("join", self._joining, *batch.columns, returns=2)))
+            seconds, joined = aggregator.call("join", self._joining, *batch.columns, returns=2)
+            self._joined.append((batch, seconds, joined))
             self._joins += 1
 
     def _begin(self, batch: PlannedBatch, method: str, *columns: Call) -> None:
