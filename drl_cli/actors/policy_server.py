@@ -150,7 +150,7 @@ class _Listener(ThreadingHTTPServer):
             self._places.release()
 
     def handle_error(self, request: Any, client_address: Any) -> None:
-        """A connection that broke concerns nobody else; its episode times out."""
+        """A connection that broke concerns no other client; its episode times out."""
 
 
 def _handler(

@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from drl_cli import checkpoints
-from drl_cli.actors.goal_relabelling import relabelling
+from drl_cli.actors.hindsight_goals import relabelling
 from drl_cli.config.sections.deterministic import sources
 from drl_cli.config.sections.off_policy import BufferedKeys, OffPolicyKeys
 from drl_cli.config.sections.replay import (

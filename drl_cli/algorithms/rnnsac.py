@@ -3,7 +3,7 @@
 The update is ``rnnsac_graph``. Names and meanings are RLlib's (RNNSAC of 1.6 to 2.4). Sources: Haarnoja et al. 2018
 (arXiv:1812.05905); Kapturowski et al. 2019, "Recurrent Experience Replay in Distributed Reinforcement Learning" (stored states,
 burn-in); Ni et al. 2022, "Recurrent Model-Free RL Can Be a Strong Baseline for Many POMDPs" (arXiv:2110.05038), whose actor and
-critics have an LSTM each. Deviations from RLlib: the critics' action joins behind their LSTM, which sees observations alone;
+critics have an LSTM each. Deviations from RLlib: the critics' action joins after their LSTM, which sees observations alone;
 ``burn_in`` and ``train_batch_size`` as in R2D2; Box actions only.
 """
 
@@ -42,7 +42,7 @@ __all__ = [
 class RNNSACNetwork(
     Memory, Vision, defaults={"use_lstm": default(True, rllib=False, why="RNNSAC is SAC with an LSTM")}
 ):
-    """What every net has: convolutions for images before its hidden layers, and an LSTM behind them."""
+    """What every net has: convolutions for images before its hidden layers, and an LSTM after them."""
 
 
 class RNNSACConfig(

@@ -5,7 +5,7 @@ Experience Replay in Distributed Reinforcement Learning", section 2.3; an LSTM o
 Ni et al. 2022 (arXiv 2110.05038), section 4; keys and their meaning from RLlib's RNNSAC.
 
 Deviations, beside those of ``max_entropy_update_graph``:
-- The critics share one LSTM, over observations; the action joins behind it, so that Q of another action than the one taken
+- The critics share one LSTM, over observations; the action joins after it, so that Q of another action than the one taken
   needs no second pass. Its gradient is that of the critics' losses alone.
 - A sequence starts with the policy's stored state, and with the critics' memory at zero: ``burn_in`` brings both up to date.
 - Losses are means over the learnt steps of all sequences of a batch, each with the weight of its sequence.

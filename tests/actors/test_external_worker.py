@@ -68,6 +68,7 @@ class Served:
             config, {"id": "x", "env_config": {}, "spaces": spaces}, self.spec, identity, server
         )
         self.tokens, self.fragments, self._is_over = [], [], False
+        self.noted = threading.Event()  # a token brought a note
         self._thread = threading.Thread(target=self._collect)
         self._thread.start()
 
@@ -77,6 +78,8 @@ class Served:
             if columns is not None:
                 self.tokens.append(token)
                 self.fragments.append(columns)
+                if token.notes:
+                    self.noted.set()
 
     def stop(self):
         """Return the tokens and fragments, all of them."""
@@ -173,10 +176,10 @@ def test_silent_client_loses_its_episode_and_nobody_else_does(serve):
     lost, kept = gone.post("start_episode")["episode_id"], other.post("start_episode")["episode_id"]
     gone.act(lost, [0.0, 0.0])
     gone.act(lost, [1.0, 0.0], reward=4.0)
-    until = time.monotonic() + 20
-    while not any(token.notes for token in served.tokens) and time.monotonic() < until:
+    acts = 0
+    while not served.noted.wait(0.02) and acts < 1000:
         other.act(kept, [0.0, 9.0])
-        time.sleep(0.02)
+        acts += 1
     other.act(kept, [0.0, 9.0])
     assert gone.act(lost, [2.0, 0.0], expect=404).startswith("There is no such episode: it was never started, has")
     tokens, fragments = served.stop()

@@ -32,6 +32,8 @@ def shards():
 class Replay(RuleBasedStateMachine):
     """Workers that deliver, repeat, lose and die, and runs that are saved and go on; the model: ``episodes.Worker``."""
 
+    compared = 0  # transitions, by all machines of this process
+
     def __init__(self):
         super().__init__()
         self.shards, self.workers = shards(), [Worker(seed, 2) for seed in range(3)]
@@ -99,10 +101,12 @@ class Replay(RuleBasedStateMachine):
             expected = known[int(first)]
             assert int(behind) == expected[2]
             np.testing.assert_allclose((reward, discount), expected[:2], rtol=1e-5, atol=1e-6)
+            Replay.compared += 1
 
 
-def checked(examples):
-    """Run ``Replay`` on ``examples`` orders of 25 steps."""
+def compared_in(examples):
+    """Run ``Replay`` on ``examples`` orders of 25 steps; returns how many drawn transitions were compared with the list."""
+    before = Replay.compared
     quiet = settings(
         max_examples=examples,
         stateful_step_count=25,
@@ -112,12 +116,13 @@ def checked(examples):
         suppress_health_check=list(HealthCheck),
     )
     run_state_machine_as_test(Replay, settings=quiet)
+    return Replay.compared - before
 
 
 def test_whatever_workers_do_what_is_drawn_is_in_the_list_of_their_episodes():
-    checked(50)
+    assert compared_in(50) > 50 * 8
 
 
 @pytest.mark.slow
 def test_20_000_orders_of_what_workers_do_draw_what_is_in_the_list_of_their_episodes():
-    checked(20_000)
+    assert compared_in(20_000) > 20_000 * 8

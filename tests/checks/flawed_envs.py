@@ -65,7 +65,7 @@ class Heavy(Sound):
     """Takes long to make."""
 
     def __init__(self):
-        time.sleep(0.2)
+        time.sleep(0.2)  # plays a simulator that loads its scene: the check measures how long
 
 
 class Outside(Sound):

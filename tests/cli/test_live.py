@@ -7,7 +7,6 @@ import pty
 import struct
 import termios
 import threading
-import time
 
 import emulated
 import pytest
@@ -34,7 +33,7 @@ class Window:
     def __init__(self, columns, lines, *kind):
         self.reader, self.writer = pty.openpty()
         self.terminal = emulated.Emulator(columns, lines, *kind)
-        self._lock, self._marks = threading.Lock(), 0
+        self._lock, self._marks = threading.Condition(), 0
         self.resize(columns, lines)
         self._thread = threading.Thread(target=self._read, daemon=True)
         self._thread.start()
@@ -60,9 +59,8 @@ class Window:
         self._marks += 1
         self.stream.write(emulated.MARK)
         self.stream.flush()
-        deadline = time.monotonic() + 20
-        while self.terminal.marks < self._marks and time.monotonic() < deadline:
-            time.sleep(0.005)
+        with self._lock:
+            assert self._lock.wait_for(lambda: self.terminal.marks >= self._marks, timeout=20)
 
     def _read(self):
         decoder = codecs.getincrementaldecoder("utf-8")()
@@ -73,6 +71,7 @@ class Window:
                 return
             with self._lock:
                 self.terminal.feed(decoder.decode(data).replace("\r\n", "\n"))
+                self._lock.notify_all()
 
     def end(self):
         self.live.close()

@@ -30,7 +30,7 @@ class Endless(gymnasium.Env):
         return np.zeros(3, np.float32), {}
 
     def step(self, action):
-        time.sleep(self.pause)
+        time.sleep(self.pause)  # plays a simulator that is slow: nothing else happens here
         return np.zeros(3, np.float32), -1.0, False, False, {}
 
 
@@ -146,7 +146,7 @@ def slow_disk(monkeypatch):
         write(path, arrays, compress, check)
         until = time.monotonic() + (60 if path.name.startswith("replay") else 0)
         while time.monotonic() < until:
-            time.sleep(0.01)
+            time.sleep(0.01)  # plays the disk, between two of its pieces
             check()
 
     monkeypatch.setattr(checkpoints, "write_arrays", written)

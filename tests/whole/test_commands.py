@@ -1,11 +1,11 @@
 """The commands as a user types them, in processes of their own: train, interrupt, resume, roll out, evaluate."""
 
+import contextlib
 import json
 import os
 import signal
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import psutil
@@ -61,7 +61,8 @@ def until_iteration(process, folder, number):
         records = list(Path(folder).glob("*/*/result.json"))
         if records and records[0].read_bytes().count(b"\n") >= number:
             return
-        time.sleep(0.05)
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            process.wait(timeout=0.05)
     raise AssertionError(f"the run has ended:\n{process.stderr.read()}")
 
 

@@ -43,13 +43,19 @@ class Command:
                 return
         raise AssertionError(f"no {word!r} in:\n{''.join(self.seen)}")
 
+    def still_runs_for(self, seconds):
+        """Let the command go on; fails if it has ended before ``seconds`` are over."""
+        with pytest.raises(subprocess.TimeoutExpired):
+            self.process.wait(timeout=seconds)
+
     def signalled(self, *numbers, pause=0.3):
-        """Send the signals; returns (exit code, seconds to the end, all output, what processes are left)."""
+        """Send the signals, ``pause`` seconds apart; returns (exit code, seconds to the end, all output, what is left)."""
         family = psutil.Process(self.process.pid).children(recursive=True) if self.process.poll() is None else []
         began = time.monotonic()
         for number in numbers:
             self.process.send_signal(number)
-            time.sleep(pause)
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                self.process.wait(timeout=pause)
         output = "".join(self.seen) + self.process.communicate(timeout=60)[0]
         return self.process.returncode, time.monotonic() - began, output, self._left(family)
 
@@ -57,7 +63,7 @@ class Command:
         """Return the names of the processes that are still there when those that were killed have had time to end."""
         until = time.monotonic() + 5.0
         while (left := self._living(family)) and time.monotonic() < until:
-            time.sleep(0.1)
+            psutil.wait_procs(left, timeout=0.1)
         for one in left:
             one.kill()
         return [one.name() for one in left]
@@ -93,7 +99,7 @@ def expect_ended(command, number, ended):
 def test_signal_while_ray_starts_ends_at_once_and_leaves_no_process(tmp_path, number, seconds):
     command = Command(tmp_path, *SAC, "-s", "num_workers=1")
     command.until("starting Ray")
-    time.sleep(seconds)
+    command.still_runs_for(seconds)
     expect_ended(command, number, command.signalled(number))
 
 
@@ -105,14 +111,14 @@ def test_signal_at_every_second_of_a_start_ends_within_seconds(tmp_path, number,
     for second in range(20):
         folder = tmp_path / str(second)
         command = Command(folder, *SAC, "-s", f"num_workers={workers}")
-        time.sleep(second + 0.3)
+        command.still_runs_for(second + 0.3)
         expect_ended(command, number, command.signalled(number))
 
 
 def test_second_ctrl_c_has_the_last_word_and_the_run_is_interrupted(tmp_path):
     command = Command(tmp_path, *SAC, "-s", "num_workers=0", "-s", "timesteps_per_iteration=1000000")
     command.until("loading TensorFlow")
-    time.sleep(1.0)
+    command.still_runs_for(1.0)
     code, seconds, output, left = command.signalled(signal.SIGINT, signal.SIGINT)
     assert (code, left) == (130, []) and seconds < SECONDS
     assert output.splitlines()[-1].startswith("Interrupted: ended at once by SIGINT")
@@ -136,7 +142,7 @@ def test_second_ctrl_c_has_the_last_word_and_the_run_is_interrupted(tmp_path):
 def test_signal_ends_a_command_and_the_process_that_it_asks(tmp_path, words, seen, number):
     command = Command(tmp_path, *words, places=["--local-dir", tmp_path] if words[0] == "train" else [])
     command.until(seen)
-    time.sleep(0.2)
+    command.still_runs_for(0.2)
     code, seconds, output, left = command.signalled(number)
     assert (code, left) == (128 + number, []) and seconds < SECONDS
     assert "Interrupted." in output.splitlines()
@@ -157,7 +163,7 @@ def test_sigterm_ends_a_search_within_seconds(tmp_path, seconds):
     words = ["--run", "PPO", "--env", "CartPole-v1", "-s", "num_workers=0", "-s", "lr={grid_search: [0.001, 0.0001]}"]
     command = Command(tmp_path, "train", *words, "--stop", "{}")
     command.until("starting trials" if seconds > 2 else "starting Ray")
-    time.sleep(seconds)
+    command.still_runs_for(seconds)
     code, taken, output, left = command.signalled(signal.SIGTERM)
     assert (code, left) == (143, []) and taken < SECONDS + SLACK, output
     (record,) = tmp_path.glob("*/search_*.json")

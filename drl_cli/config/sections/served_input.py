@@ -5,7 +5,7 @@
 port)``, 1.0.1.
 """
 
-from typing import Literal
+from typing import Literal, Protocol, runtime_checkable
 
 from drl_cli.config.schema import Section, Whole, key
 
@@ -65,6 +65,14 @@ class ServedInput(Section):
     )
 
 
+@runtime_checkable
+class HasInput(Protocol):
+    """A config that says where its steps come from: one with ``ServedInput``, or with ``offline.InputKeys``."""
+
+    @property
+    def input(self) -> object: ...
+
+
 def is_served(config: Section) -> bool:
     """Return whether the steps come from the clients of a policy server."""
-    return getattr(config, "input", None) == POLICY_SERVER
+    return isinstance(config, HasInput) and config.input == POLICY_SERVER

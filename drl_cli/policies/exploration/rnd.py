@@ -79,7 +79,7 @@ class RandomNetworkDistillation:
     def bonus(self, columns: Mapping[str, np.ndarray]) -> np.ndarray:
         """Return the intrinsic rewards float32 [T, N] of a fragment (``experience.columns``), and learn from it.
 
-        Rows behind the end of a stream (``length``) get 0.
+        Rows after the end of a stream (``length``) get 0.
         """
         steps, envs = columns["reward"].shape
         lengths = columns.get("length", np.full(envs, steps))
