@@ -28,6 +28,7 @@ _WHERE = {
     "Algorithm": "drl_cli.algorithms.row:Algorithm",
     "Callbacks": "drl_cli.envs.callbacks:Callbacks",
     "Trainer": "drl_cli.api.trainer:Trainer",
+    "register_action_dist": "drl_cli.policies.custom_distributions:register_action_dist",
     "register_algorithm": "drl_cli.algorithms.custom_algorithms:register_algorithm",
     "register_callbacks": "drl_cli.envs.callbacks:register_callbacks",
     "register_env": "drl_cli.envs.custom_envs:register_env",

@@ -11,6 +11,7 @@ from drl_cli.envs.env_wrappers import register_env_wrapper as register_env_wrapp
 from drl_cli.envs.multi_agent.agent_functions import register_observation_fn as register_observation_fn
 from drl_cli.envs.multi_agent.agent_functions import register_opponent as register_opponent
 from drl_cli.envs.multi_agent.agent_functions import register_policy_mapping as register_policy_mapping
+from drl_cli.policies.custom_distributions import register_action_dist as register_action_dist
 from drl_cli.policies.custom_models import register_model as register_model
 from drl_cli.policies.exploration.custom_exploration import register_exploration as register_exploration
 from drl_cli.runs.loggers.custom_loggers import register_logger as register_logger

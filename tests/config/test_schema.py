@@ -384,6 +384,7 @@ _ON_POLICY = {
     "model.max_seq_len": 20,
     "model.free_log_std": False,
     "model.lstm_use_prev_action_reward": False,
+    "model.custom_action_dist": None,
 }
 _PPO = {
     "num_sgd_iter": 10,
@@ -422,7 +423,7 @@ _NO_ACTOR = {
         "model.use_lstm",
         "model.max_seq_len",
     ),
-    *("model.lstm_cell_size", "model.free_log_std", "model.lstm_use_prev_action_reward"),
+    *("model.lstm_cell_size", "model.free_log_std", "model.lstm_use_prev_action_reward", "model.custom_action_dist"),
 }
 _A2C = {
     "rollout_fragment_length": 16,
@@ -746,6 +747,7 @@ def accepts(schema, path, value):
 
 
 ANY_TEXT = ("env", "input", "output", "record_env", "custom_model", "callbacks", "custom_eval_function") + (
+    "custom_action_dist",
     "policy_mapping_fn",
     "observation_fn",
     "env_task_fn",
