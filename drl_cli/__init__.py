@@ -41,6 +41,7 @@ _WHERE = {
     "register_opponent": "drl_cli.envs.multi_agent.agent_functions:register_opponent",
     "register_policy_mapping": "drl_cli.envs.multi_agent.agent_functions:register_policy_mapping",
     "register_model": "drl_cli.policies.custom_models:register_model",
+    "register_preprocessor": "drl_cli.envs.custom_preprocessors:register_preprocessor",
     "run_search": "drl_cli.api.python_search:run_search",
 }
 

@@ -6,6 +6,7 @@ from drl_cli.api.trainer import Trainer as Trainer
 from drl_cli.envs.callbacks import Callbacks as Callbacks
 from drl_cli.envs.callbacks import register_callbacks as register_callbacks
 from drl_cli.envs.custom_envs import register_env as register_env
+from drl_cli.envs.custom_preprocessors import register_preprocessor as register_preprocessor
 from drl_cli.envs.env_tasks import register_env_task_fn as register_env_task_fn
 from drl_cli.envs.env_wrappers import register_env_wrapper as register_env_wrapper
 from drl_cli.envs.multi_agent.agent_functions import register_observation_fn as register_observation_fn

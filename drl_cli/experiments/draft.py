@@ -28,7 +28,11 @@ from drl_cli.extras import load
 from drl_cli.runs import run_names, stop_rules
 from drl_cli.runs.loggers import custom_loggers
 
-REGISTRIES = {"custom_model": plugins.MODELS, "custom_action_dist": plugins.ACTION_DISTS}
+REGISTRIES = {
+    "custom_model": plugins.MODELS,
+    "custom_action_dist": plugins.ACTION_DISTS,
+    "custom_preprocessor": plugins.PREPROCESSORS,
+}
 """Key of ``model`` → where the name in it is looked up."""
 TOP_KEYS = ("run", "env", "checkpoint_freq", "checkpoint_at_end", "keep_checkpoints_num", "checkpoint_score_attr")
 """Keys of an experiment whose places are recorded, beside its rules and its config."""

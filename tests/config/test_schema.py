@@ -189,6 +189,7 @@ DEFAULTS = {
     "log_std_init": -3.0,
     "target_entropy_fraction": 0.3,
     "model.custom_model": None,
+    "model.custom_preprocessor": None,
     "model.custom_model_config": {},
     "model.conv_filters": None,
     "model.conv_activation": "relu",
@@ -748,6 +749,7 @@ def accepts(schema, path, value):
 
 ANY_TEXT = ("env", "input", "output", "record_env", "custom_model", "callbacks", "custom_eval_function") + (
     "custom_action_dist",
+    "custom_preprocessor",
     "policy_mapping_fn",
     "observation_fn",
     "env_task_fn",

@@ -146,7 +146,6 @@ MODEL_NOT_YET = frozenset(
         "lstm_use_prev_action_reward",
         "lstm_use_prev_action",
         "lstm_use_prev_reward",
-        "custom_preprocessor",
         "post_fcnet_hiddens",
         "post_fcnet_activation",
         "use_attention",
@@ -199,6 +198,8 @@ def refusal(path: Path, algorithm: str, schema: type[Section], rows: Iterable[Sc
         return _top_level(name, algorithm, schema, rows)
     if section[0] in ("Q_model", "policy_model") and name in OWN:
         return "one network of your own sees for policy and critics, in front of their layers: write model: {custom_model: …}."
+    if section[0] in ("Q_model", "policy_model") and name == "custom_preprocessor":
+        return "policy and critics see the same observations: write model: {custom_preprocessor: …}."
     if section[0] in ("Q_model", "policy_model", "model") and name == "custom_action_dist":
         return (
             f"the update of {algorithm} is made for the distribution that it has; {OF_ACTOR_CRITICS} take a custom one."

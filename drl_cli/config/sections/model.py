@@ -101,6 +101,13 @@ class OwnNetwork(Section):
         "mapping.",
     )
 
+    custom_preprocessor: Name | None = key(
+        None,
+        "What observations become before all other preprocessing, by the name registered with register_preprocessor; Atari "
+        "games get no other wrappers beside it. Load its module with --import.",
+        allowed="the name of a registered preprocessor, or null",
+    )
+
     @model_validator(mode="after")
     def _configures_a_model(self) -> Self:
         if self.custom_model_config and not any(dict(self).get(name) for name in REGISTERED):
