@@ -28,6 +28,7 @@ _WHERE = {
     "Algorithm": "drl_cli.algorithms.row:Algorithm",
     "Callbacks": "drl_cli.envs.callbacks:Callbacks",
     "Trainer": "drl_cli.api.trainer:Trainer",
+    "register_action_dist": "drl_cli.policies.custom_distributions:register_action_dist",
     "register_algorithm": "drl_cli.algorithms.custom_algorithms:register_algorithm",
     "register_callbacks": "drl_cli.envs.callbacks:register_callbacks",
     "register_env": "drl_cli.envs.custom_envs:register_env",
@@ -40,6 +41,7 @@ _WHERE = {
     "register_opponent": "drl_cli.envs.multi_agent.agent_functions:register_opponent",
     "register_policy_mapping": "drl_cli.envs.multi_agent.agent_functions:register_policy_mapping",
     "register_model": "drl_cli.policies.custom_models:register_model",
+    "register_preprocessor": "drl_cli.envs.custom_preprocessors:register_preprocessor",
     "run_search": "drl_cli.api.python_search:run_search",
 }
 

@@ -56,6 +56,8 @@ class Registry:
 
 ENVIRONMENTS = Registry("environment", "register_env")
 MODELS = Registry("model", "register_model")
+ACTION_DISTS = Registry("action distribution", "register_action_dist")
+PREPROCESSORS = Registry("preprocessor", "register_preprocessor")
 EXPLORATIONS = Registry("exploration", "register_exploration")
 CALLBACKS = Registry("class of callbacks", "register_callbacks")
 LOGGERS = Registry("logger", "register_logger")
@@ -67,8 +69,9 @@ OPPONENTS = Registry("opponent", "register_opponent")
 ENV_TASK_FNS = Registry("task function", "register_env_task_fn")
 ENV_WRAPPERS = Registry("environment wrapper", "register_env_wrapper")
 _HERE = ("algorithm", "logger")  # used by the process that drives a run, and by no other
-_OF_ENVS = (POLICY_MAPPINGS, OBSERVATION_FNS, OPPONENTS, ENV_TASK_FNS, ENV_WRAPPERS)
-_ALL = {r.kind: r for r in (ENVIRONMENTS, MODELS, EXPLORATIONS, CALLBACKS, LOGGERS, EVALUATIONS, ALGORITHMS, *_OF_ENVS)}
+_OF_ENVS = (POLICY_MAPPINGS, OBSERVATION_FNS, OPPONENTS, ENV_TASK_FNS, ENV_WRAPPERS, PREPROCESSORS)
+_OF_RUNS = (ENVIRONMENTS, MODELS, ACTION_DISTS, EXPLORATIONS, CALLBACKS, LOGGERS, EVALUATIONS, ALGORITHMS)
+_ALL = {registry.kind: registry for registry in (*_OF_RUNS, *_OF_ENVS)}
 
 
 def name_of(thing: object) -> str:

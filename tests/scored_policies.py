@@ -57,6 +57,7 @@ def config(share=False, lstm=0, free=False, **more):
         "free_log_std": free,
         "lstm_use_prev_action_reward": False,
         "custom_model": None,
+        "custom_action_dist": None,
     }
     rest = {"observation_filter": "NoFilter", "reward_scaling": False, "normalize_actions": True, "clip_actions": True}
     return SimpleNamespace(model=SimpleNamespace(**(model | more)), vf_share_layers=share, **rest)

@@ -21,7 +21,7 @@ from drl_cli.contracts import Call, Handle
 from drl_cli.envs.plugin_calls import called
 from drl_cli.errors import CheckpointError, Diverged, ResourcesExhausted
 from drl_cli.extras import load
-from drl_cli.policies import custom_models_tf
+from drl_cli.policies import custom_distributions_tf, custom_models_tf
 from drl_cli.policies.numpy_policy import DEFAULT_POLICY
 from drl_cli.policies.policy_spec import PolicySpec
 from drl_cli.schedules import value_at
@@ -67,6 +67,7 @@ class Trained:
         config = self._config
         events.report("learner", text="building the graph")
         custom_models_tf.check(self._spec)
+        custom_distributions_tf.check(self._spec)
         self.graph = tf.Graph()
         with custom_models_tf.blamed(self._spec, bool(config.xla)), self.graph.as_default(), self.device():
             graph: Any = load(self._module)

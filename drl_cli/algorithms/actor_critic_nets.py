@@ -38,15 +38,19 @@ def policy_spec(config: OnPolicyKeys, spaces: EnvSpec) -> PolicySpec:
     ``config`` has the section ``model`` (RecurrentNetwork with ``free_log_std``) and ``vf_share_layers``. The first net is
     "policy"; values are a head of it, or a net "value" of the same layers.
     """
-    from drl_cli.policies import net_builders
+    from drl_cli.policies import custom_distributions, net_builders
     from drl_cli.policies.policy_spec import VALUE_HEAD, NetSpec, PolicySpec
 
     model, action = config.model, net_builders.action(config, spaces)
     about, seen = net_builders.observation(config, spaces)
     cells = model.lstm_cell_size if model.use_lstm else 0
-    heads = (("logits", action.size),)
-    if action.kind == "Box":
+    custom = net_builders.custom_distribution(config.model, spaces)
+    if custom:
+        heads = custom_distributions.made(custom, action).heads
+    elif action.kind == "Box":
         heads = (("mean", action.size), ("log_std", action.size))
+    else:
+        heads = (("logits", action.size),)
     free = ("log_std",) if action.kind == "Box" and model.free_log_std else ()
     is_shared = config.vf_share_layers or bool(cells)
     previous = bool(cells) and model.lstm_use_prev_action_reward
@@ -64,12 +68,13 @@ def policy_spec(config: OnPolicyKeys, spaces: EnvSpec) -> PolicySpec:
     value = NetSpec(name="value", layers=net_builders.layers(model), heads=(VALUE_HEAD,), **seen)
     return PolicySpec(
         nets=(acting,) if is_shared else (acting, value),
-        distribution=DISTRIBUTIONS[action.kind],
+        distribution="custom" if custom else DISTRIBUTIONS[action.kind],
         action=action,
         state=acting.state_shapes + tuple((size,) for _, size in extra),
         scored=True,
         mask=net_builders.mask(spaces),
         previous=previous,
+        custom=custom,
         **about,
     )
 

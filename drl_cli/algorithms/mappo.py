@@ -56,6 +56,10 @@ class MAPPOConfig(TeamKeys, PPOConfig):
                 raise MisfitError(name, f"{reason}. Leave it out")
         if self.model.use_lstm:
             raise MisfitError("model.use_lstm", "true: the agents of MAPPO have no memory here; leave it out")
+        if self.model.custom_action_dist is not None:
+            raise MisfitError(
+                "model.custom_action_dist", "MAPPO draws a team's actions from the built-in ones; leave it out"
+            )
         if not self.use_critic:
             raise MisfitError("use_critic", "false leaves nothing of MAPPO, whose point is a central value; take PPO")
         return self

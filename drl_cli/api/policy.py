@@ -184,6 +184,8 @@ def first_row(columns: Mapping[str, np.ndarray]) -> dict[str, Any]:
 def _inputs(policy: NumpyPolicy, heads: Heads) -> np.ndarray:
     if policy.spec.distribution == "q":
         return policy.values(heads)
+    if policy.spec.custom:
+        return np.concatenate([heads[name] for name, _ in policy.spec.nets[0].heads if name != "value"], axis=-1)
     parts = [policy.masked(heads["logits"], heads)] if "logits" in heads else []
     parts += [heads[name] for name in ("mean", "log_std", "q") if name in heads]
     return np.concatenate([part.reshape(len(part), -1) for part in parts], axis=-1)

@@ -13,6 +13,7 @@ from drl_cli.config.experiment_keys import ExperimentKeys
 from drl_cli.config.origins import Layers, Where
 from drl_cli.envs import callbacks
 from drl_cli.envs.custom_envs import name_of, register_env
+from drl_cli.envs.custom_preprocessors import register_preprocessor
 from drl_cli.errors import ConfigError, InputError, suggestion
 from drl_cli.experiments.config_tree import ConfigTree
 from drl_cli.experiments.spec import ExperimentSpec, from_trees
@@ -89,7 +90,11 @@ def _with_names(config: dict[str, Any]) -> dict[str, Any]:
     if isinstance(model, dict) and callable(model.get("custom_model")):
         made = model["custom_model"]
         register_model(made.__name__, made)
-        named["model"] = {**model, "custom_model": made.__name__}
+        named["model"] = model = {**model, "custom_model": made.__name__}
+    if isinstance(model, dict) and callable(model.get("custom_preprocessor")):
+        own = model["custom_preprocessor"]
+        register_preprocessor(name_of(own), own)
+        named["model"] = {**model, "custom_preprocessor": name_of(own)}
     return config | named
 
 

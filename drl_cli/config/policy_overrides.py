@@ -38,7 +38,12 @@ _OF_LOOPS = (
     *("max_sample_requests_in_flight_per_worker", "broadcast_interval", "num_aggregation_workers"),
 )
 """Keys of an algorithm's own by which its loop goes, which is one for all policies."""
-_SEEN_AS: tuple[Path, ...] = (("model", "dim"), ("model", "grayscale"), ("model", "framestack"))
+_SEEN_AS: tuple[Path, ...] = (
+    ("model", "dim"),
+    ("model", "grayscale"),
+    ("model", "framestack"),
+    ("model", "custom_preprocessor"),
+)
 """Keys of what stands between the environment and all of its policies."""
 
 

@@ -25,7 +25,7 @@ def try_out(env: gymnasium.Env, env_id: str, mask: Sequence[int] | None = None) 
         answer = env.reset(seed=0)
     except (Exception, SystemExit) as error:
         _check_flattened(env, env_id)
-        raise EnvError(f"{env_id}: reset raised {failure(error)}") from error
+        raise _raised(env_id, "reset", error) from error
     if not (isinstance(answer, tuple) and len(answer) == 2 and isinstance(answer[1], dict)):
         raise EnvError(f"{env_id}: reset returned {_kind(answer)}; the interface is {SIGNATURE}.")
     _check_obs(answer[0], env, env_id, "reset")
@@ -35,12 +35,19 @@ def try_out(env: gymnasium.Env, env_id: str, mask: Sequence[int] | None = None) 
     except (Exception, SystemExit) as error:
         if isinstance(error, ValueError) and "to unpack (expected 5" in str(error):
             raise EnvError(f"{env_id}: step does not return five values; the interface is {SIGNATURE}.") from error
-        raise EnvError(f"{env_id}: step raised {failure(error)}") from error
+        raise _raised(env_id, "step", error) from error
     if not (isinstance(answer, tuple) and len(answer) == 5 and isinstance(answer[4], dict)):
         raise EnvError(f"{env_id}: step returned {_kind(answer)}; the interface is {SIGNATURE}.")
     obs, reward, terminated, truncated, _ = answer
     _check_obs(obs, env, env_id, "step")
     _check_outcome(reward, (terminated, truncated), env_id)
+
+
+def _raised(env_id: str, method: str, error: BaseException) -> EnvError:
+    """What a method raised, in one line; what this program has around the environment says itself what is wrong."""
+    return EnvError(
+        f"{env_id}: {error}" if isinstance(error, EnvError) else f"{env_id}: {method} raised {failure(error)}"
+    )
 
 
 def _sampled(space: Any, obs: Any, mask: Sequence[int] | None) -> Any:

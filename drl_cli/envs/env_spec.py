@@ -90,6 +90,7 @@ class Preprocessing(TypedDict):
     images are converted to grayscale. ``atari``: None for all but Atari games. ``scale_bytes``: vectors of bytes are scaled to
     [-1, 1]. ``fresh_after``: steps after which the next game begins from a seed of its own, 0 where every episode does.
     ``wrappers``: (name, keywords) of ``env_wrappers``, the innermost first; absent without any.
+    ``preprocessor``: (name, options) of ``model.custom_preprocessor``, which stands around these; absent without one.
     """
 
     frames: int
@@ -99,6 +100,7 @@ class Preprocessing(TypedDict):
     scale_bytes: bool
     fresh_after: int
     wrappers: NotRequired[Sequence[Sequence[Any]]]
+    preprocessor: NotRequired[Sequence[Any]]
 
 
 class PolicyAgents(TypedDict):

@@ -22,7 +22,7 @@ import numpy as np
 from gymnasium import wrappers
 
 from drl_cli.config.env_names import named_wrappers
-from drl_cli.envs import env_wrappers
+from drl_cli.envs import custom_preprocessors, env_wrappers
 from drl_cli.envs.spaces import describe_obs, describe_space, find_board, find_goal, find_mask, is_image
 from drl_cli.errors import CheckpointError, EnvError
 
@@ -52,9 +52,10 @@ _FRESH_AFTER = 5000  # seeding a game loads its ROM: 0.1 s, as long as 250 steps
 
 def plan(config: CommonKeys, env_id: str) -> Preprocessing:
     """Return what is done for an algorithm's ``config`` and the registered environment ``env_id``, as ``NOTHING``."""
-    model = config.model
+    model, custom = config.model, config.model.custom_preprocessor
     atari = is_atari(gymnasium.registry.get(env_id.rpartition(":")[2]))
     pixels = atari and config.env_config.get("obs_type") != "ram" and not config.env_config.get("sound_obs")
+    pixels = pixels and custom is None  # whose observations are as it makes them
     deepmind = pixels and config.preprocessor_pref == "deepmind"
     stack = model.framestack
     if stack is None or isinstance(stack, bool):
@@ -64,11 +65,13 @@ def plan(config: CommonKeys, env_id: str) -> Preprocessing:
         "dim": model.dim or (84 if pixels and config.preprocessor_pref else None),
         "grayscale": deepmind if model.grayscale is None else model.grayscale,
         "atari": {"noop_max": 30, "frame_skip": 4, "fire": True, "lives": True} if deepmind else None,
-        "scale_bytes": atari and config.preprocessor_pref is not None,
+        "scale_bytes": atari and custom is None and config.preprocessor_pref is not None,
         "fresh_after": _FRESH_AFTER if atari else 0,
     }
     if config.env_wrappers:
         found["wrappers"] = [[name, keywords] for name, keywords in named_wrappers(config.env_wrappers)]
+    if custom is not None:
+        found["preprocessor"] = [custom, config.model.custom_model_config]
     return found
 
 
@@ -95,7 +98,9 @@ def from_facts(data: Any) -> Preprocessing | None:
         return None
     try:
         atari = data["atari"]
-        if set(data) - {"wrappers"} != set(NOTHING) or (atari is not None and set(atari) != _ATARI_KEYS):
+        if set(data) - {"wrappers", "preprocessor"} != set(NOTHING) or (
+            atari is not None and set(atari) != _ATARI_KEYS
+        ):
             raise ValueError("other keys than this version's")
         for name, value in {**data, **(atari or {})}.items():
             if name in _BOUNDS and not (name == "dim" and value is None):
@@ -104,6 +109,8 @@ def from_facts(data: Any) -> Preprocessing | None:
                     raise ValueError(f"{name} {str(value)[:60]} is no whole number in [{low}, {high}]")
             elif name == "wrappers":
                 env_wrappers.read(value)
+            elif name == "preprocessor":
+                custom_preprocessors.read(value)
             elif name not in ("dim", "atari") and type(value) is not bool:
                 raise ValueError(f"{name} {str(value)[:60]} is neither true nor false")
         if atari is not None and data["dim"] is None:
@@ -123,7 +130,10 @@ def wrap(env: gymnasium.Env, given: Preprocessing | None = None) -> gymnasium.En
 
     Raises EnvError where the plan does not fit the observations, and what gymnasium's wrappers raise.
     """
-    given, space = (given or NOTHING), env.observation_space
+    given = given or NOTHING
+    if "preprocessor" in given:
+        env = custom_preprocessors.Preprocessed(env, *given["preprocessor"])
+    space = env.observation_space
     if isinstance(space, gymnasium.spaces.Box) and is_image(space.shape):
         if given["atari"] and is_atari(env.unwrapped.spec):
             return _atari(env, given, given["atari"])

@@ -6,6 +6,7 @@ Used by ``experiments.spec`` and ``experiments.search_spec``. Nothing here makes
 from collections.abc import Mapping
 from typing import Any
 
+from drl_cli import plugins
 from drl_cli.actors import custom_evaluation
 from drl_cli.algorithms import table
 from drl_cli.algorithms.row import Algorithm
@@ -24,10 +25,15 @@ from drl_cli.errors import ConfigError, DrlError, InputError, suggestion
 from drl_cli.experiments import agent_checks, offline_checks
 from drl_cli.experiments.config_tree import ConfigTree, Flags
 from drl_cli.extras import load
-from drl_cli.policies import custom_models
 from drl_cli.runs import run_names, stop_rules
 from drl_cli.runs.loggers import custom_loggers
 
+REGISTRIES = {
+    "custom_model": plugins.MODELS,
+    "custom_action_dist": plugins.ACTION_DISTS,
+    "custom_preprocessor": plugins.PREPROCESSORS,
+}
+"""Key of ``model`` → where the name in it is looked up."""
 TOP_KEYS = ("run", "env", "checkpoint_freq", "checkpoint_at_end", "keep_checkpoints_num", "checkpoint_score_attr")
 """Keys of an experiment whose places are recorded, beside its rules and its config."""
 
@@ -104,7 +110,7 @@ class Draft:
         return [_placed(line, where.place((line.partition(":")[0],))) for line in lines] or [
             *problems,
             *agent_checks.problems(row, config, where),
-            *self._unknown_model(config),
+            *self._not_registered(config),
             *offline_checks.problems(row, config, self.mapping, self.where),
         ]
 
@@ -116,16 +122,18 @@ class Draft:
         self.notices += notices
         return config
 
-    def _unknown_model(self, config: CommonKeys) -> list[str]:
-        """Return the problem of a custom model that is not registered, in a list."""
-        model = own_network(config)
-        try:
-            if model is not None and model.custom_model is not None:
-                custom_models.MODELS.find(model.custom_model)
-        except InputError as error:
-            place = self.where.inside("config").place(("model", "custom_model"))
-            return [_placed(f"model.custom_model: {error}", place)]
-        return []
+    def _not_registered(self, config: CommonKeys) -> list[str]:
+        """Return one line for each key of ``model`` that names something that is not registered."""
+        model, found = own_network(config), []
+        for name, registry in REGISTRIES.items():
+            named = dict(model).get(name) if model is not None else None
+            try:
+                if named is not None:
+                    registry.find(named)
+            except InputError as error:
+                place = self.where.inside("config").place(("model", name))
+                found.append(_placed(f"model.{name}: {error}", place))
+        return found
 
     def _is_misnamed(self, name: str) -> bool:
         """Whether the mapping has a field that is refused as another name of ``name``."""

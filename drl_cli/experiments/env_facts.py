@@ -66,6 +66,9 @@ def _found(row: Algorithm, config: CommonKeys, env_id: str) -> Found:
         raise ConfigError(
             f"env_wrappers are for environments of one agent, and {whose} wrappers of their own. Leave it out."
         )
+    if config.model.custom_preprocessor is not None and (is_served(config) or row.team):
+        why = "external simulators send" if is_served(config) else "the observations of a team are"
+        raise ConfigError(f"model.custom_preprocessor: {why} what {row.name} sees, unchanged. Leave it out.")
     if is_served(config):
         if relabels_goals(config):
             raise ConfigError(

@@ -29,7 +29,7 @@ from drl_cli.events import report
 from drl_cli.experiments import config_tree, env_facts, experiment_defaults, experiment_files, offline_checks
 from drl_cli.experiments.config_tree import ConfigTree, Flags
 from drl_cli.experiments.draft import Draft
-from drl_cli.policies import custom_models
+from drl_cli.policies import custom_distributions, custom_models
 from drl_cli.runs.run_folder import results_folder
 from drl_cli.runs.stop_rules import Requirement
 from drl_cli.runtime import assembly, footprint
@@ -191,6 +191,7 @@ def _fitting_setup(row: Algorithm, config: CommonKeys, facts: Mapping[str, Any])
     setup = assembly.setup_of(row, config, facts)
     for spec in setup.specs.values():
         custom_models.try_out(spec)
+        custom_distributions.try_out(spec)
     return setup
 
 

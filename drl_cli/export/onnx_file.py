@@ -38,6 +38,11 @@ def write(spec: PolicySpec, weights: Mapping[str, np.ndarray], path: Path, about
             f"The policy's network is a custom one (model.custom_model {spec.nets[0].custom[0]}), which exists only "
             f"as a TensorFlow graph. Export it as savedmodel or tflite."
         )
+    if spec.custom:
+        raise InputError(
+            f"The policy's action distribution is a custom one (model.custom_action_dist {spec.custom[0]}), which exists only "
+            f"as a TensorFlow graph. Export it as savedmodel or tflite."
+        )
     nodes = Nodes()
     OnnxPolicy(nodes, spec, weights).build()
     ports = [[_value(port) for port in side] for side in (signature.inputs(spec), signature.outputs(spec))]

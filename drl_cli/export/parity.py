@@ -121,6 +121,8 @@ def _of_state(found: np.ndarray, expected: np.ndarray) -> float:
 def _in_tie(policy: NumpyPolicy, obs: np.ndarray, state: tuple[np.ndarray, ...]) -> np.ndarray:
     """Whether the two best values of each choice are as good as equal, bool [N, k]."""
     spec, (heads, _) = policy.spec, policy.stepped(obs, state)
+    if spec.custom:  # what is a tie is the distribution's own affair: its two forms were compared before it was learnt
+        return np.zeros((len(obs), 1), bool)
     if spec.distribution == "multi_bernoulli":
         return np.abs(heads["logits"]) <= TOLERANCE
     if spec.distribution in ("multi_categorical", "joint_q"):

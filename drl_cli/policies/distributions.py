@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from drl_cli.policies import custom_distributions
 from drl_cli.policies.action_specs import box, discrete, multi_discrete
 
 if TYPE_CHECKING:
@@ -351,4 +352,5 @@ BY_NAME = {
     "gaussian": Gaussian,
     "multi_categorical": MultiCategorical,
     "multi_bernoulli": MultiBernoulli,
+    "custom": custom_distributions.of,
 }

@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from drl_cli.policies import custom_distributions_tf
 from drl_cli.policies.action_specs import DiscreteSpec, discrete, multi_discrete
 from drl_cli.policies.distributions import FILL, LOG_STD_MAX, LOG_STD_MIN
 from drl_cli.tf1.tensorflow import Tensor, tf
@@ -123,6 +124,7 @@ BY_NAME = {
     "categorical": TFMultiCategorical,
     "multi_categorical": TFMultiCategorical,
     "multi_bernoulli": TFMultiBernoulli,
+    "custom": custom_distributions_tf.TFCustomDistribution,
 }
 
 

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from drl_cli.policies import distributions_tf, filters_tf
+from drl_cli.policies import custom_distributions_tf, distributions_tf, filters_tf
 from drl_cli.policies.action_specs import ActionSpec, DiscreteSpec, MultiBinarySpec, box, multi_discrete
 from drl_cli.policies.distributions_tf import TFActionValues, allowed, masked
 from drl_cli.policies.forward_tf import TFNet
@@ -74,6 +74,8 @@ class Greedy:
                 "deterministic": distributions_tf.TFDeterministic,
             }
             return kinds[spec.distribution](*box(spec.action).policy_bounds()).greedy(heads)  # [B, A]
+        if spec.custom:
+            return custom_distributions_tf.greedy_action(spec, heads)  # [B, …]
         if spec.distribution == "gaussian":
             return heads["mean"]  # [B, A]
         if spec.distribution == "q":

@@ -7,6 +7,7 @@ Light: used by the modules of algorithms before TensorFlow is loaded. ``spaces``
 from __future__ import annotations
 
 import dataclasses
+import json
 import math
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -16,6 +17,7 @@ from drl_cli.config.sections.model import OwnNetwork, conv_filters
 from drl_cli.config.sections.replay import intensity
 from drl_cli.config.sections.rollout import filter_misfits
 from drl_cli.errors import ConfigError
+from drl_cli.plugins import ACTION_DISTS
 from drl_cli.policies import custom_models
 from drl_cli.policies.nets import Residual
 from drl_cli.policies.policy_spec import ActionSpec, Conv, Dense, DiscreteSpec, MultiBinarySpec, MultiDiscreteSpec
@@ -23,6 +25,7 @@ from drl_cli.policies.policy_spec import ActionSpec, Conv, Dense, DiscreteSpec, 
 if TYPE_CHECKING:
     from drl_cli.config.sections.common import CommonKeys
     from drl_cli.config.sections.model import FullyConnected, Vision
+    from drl_cli.config.sections.on_policy import OnPolicyNetwork
     from drl_cli.envs.env_spec import EnvSpec, SpaceSpec
     from drl_cli.policies.action_specs import Actions
     from drl_cli.policies.nets import Layer, NetSpec, Weights
@@ -112,6 +115,22 @@ def action(config: CommonKeys, spaces: EnvSpec) -> Actions:
 def mask(spaces: EnvSpec) -> tuple[int, ...]:
     """Return (start, n) of the action mask in the observations of ``spaces``, ``()`` where they have none."""
     return tuple(spaces.get("mask", ()))
+
+
+def custom_distribution(model: OnPolicyNetwork, spaces: EnvSpec) -> tuple[str, ...]:
+    """Return (name, options as JSON) of the registered distribution that ``model`` names, ``()`` for none.
+
+    Raises ConfigError for observations with an action mask, and InputError for an unknown name.
+    """
+    if model.custom_action_dist is None:
+        return ()
+    ACTION_DISTS.find(model.custom_action_dist)
+    if mask(spaces):
+        raise ConfigError(
+            "model.custom_action_dist: these observations have an action mask, which only the built-in distributions obey. "
+            "Leave it out."
+        )
+    return model.custom_action_dist, json.dumps(model.custom_model_config, sort_keys=True)
 
 
 def layers(model: FullyConnected) -> tuple[Layer, ...]:

@@ -41,6 +41,7 @@ _LATER = {
     "scaled": False,
     "previous": False,
     "team": None,
+    "custom": (),
 }
 
 
@@ -66,7 +67,7 @@ def policy_specs(facts: Mapping[str, Any]) -> dict[str, PolicySpec]:
 def policy_spec(data: Any) -> PolicySpec:
     """Rebuild a PolicySpec from ``to_dict``'s data. Raises CheckpointError for anything that is not exactly one.
 
-    InputError where it names a custom model that is not registered.
+    InputError where it names a custom model or a distribution that is not registered.
     """
     try:
         whole = _completed(data)
@@ -85,6 +86,7 @@ def policy_spec(data: Any) -> PolicySpec:
             scaled=bool(whole["scaled"]),
             previous=bool(whole["previous"]),
             team=_team(whole["team"]),
+            custom=_custom(whole["custom"]),
         )
         # Whatever the conversions bent ("false", 64.5) or left out (a key of another version) shows here.
         if json.loads(json.dumps(spec.to_dict())) != json.loads(json.dumps(whole)):
@@ -183,7 +185,7 @@ def _net(data: Any) -> NetSpec:
 def _custom(data: Any) -> tuple[str, ...]:
     custom = tuple(str(text) for text in data)
     if custom and (len(custom) != 2 or not isinstance(json.loads(custom[1]), dict)):
-        raise ValueError("a custom model that is no name with its arguments")
+        raise ValueError("a registered class that is no name with its arguments")
     return custom
 
 

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from drl_cli.policies import filters
+from drl_cli.policies import custom_distributions, filters
 from drl_cli.policies.action_specs import (
     MAX_UNITS,
     Actions,
@@ -51,9 +51,16 @@ ACTIONS_OF = {
     "joint_q": "MultiDiscrete",
     "multi_categorical": "MultiDiscrete",
     "multi_bernoulli": "MultiBinary",
+    "custom": "",
 }
-"""The distributions, and the kind of actions that each is over."""
-SCORED = ("gaussian", "categorical", "multi_categorical", "multi_bernoulli")  # those with log-probabilities in NumPy
+"""The distributions, and the kind of actions that each is over; "" is any."""
+SCORED = (
+    "gaussian",
+    "categorical",
+    "multi_categorical",
+    "multi_bernoulli",
+    "custom",
+)  # those with log-probabilities in NumPy
 VALUE_HEAD = ("value", 1)
 VALUE_KINDS = ("scalar", "categorical", "quantile")
 OBS_DTYPES = ("float32", "uint8")
@@ -108,6 +115,8 @@ class PolicySpec:
     the acting one sees the state before the agent's part.
     ``previous``: a recurrent net also receives the previous action (one-hot, or within ±1; zeros at the
     start of an episode) and its reward, which are the last part of ``state``.
+    ``custom``: (name, options as JSON) of the registered distribution (``policies.custom_distributions``) where
+    ``distribution`` is "custom", else ``()``.
     """
 
     nets: tuple[NetSpec, ...]
@@ -124,6 +133,7 @@ class PolicySpec:
     scaled: bool = False
     previous: bool = False
     team: TeamSpec | None = None
+    custom: tuple[str, ...] = ()
 
     @property
     def sees_images(self) -> bool:
@@ -234,7 +244,9 @@ class PolicySpec:
         return None
 
     def _heads_misfit(self) -> str | None:
-        if self.action.kind != ACTIONS_OF[self.distribution]:
+        if (self.distribution == "custom") != bool(self.custom) or (self.custom and self.team is not None):
+            return f"the registered distribution {str(self.custom)[:60]} for the distribution {self.distribution}"
+        if ACTIONS_OF[self.distribution] not in ("", self.action.kind):
             return f"the distribution {self.distribution} over {self.action.kind} actions"
         heads = tuple(head for head in self.nets[0].heads if not self.scored or head != VALUE_HEAD)
         if heads not in self._possible_heads():
@@ -265,7 +277,7 @@ class PolicySpec:
         if not self.mask:
             return None
         start, count = self.mask if len(self.mask) == 2 else (-1, 0)
-        fits = vector and self.action.kind == "Discrete" and count == self.action.size
+        fits = vector and self.action.kind == "Discrete" and not self.custom and count == self.action.size
         if not fits or start < 0 or start + count > self.obs_shape[0]:
             return f"the mask {str(self.mask)[:60]} for {self.action.size} actions and observations of {self.obs_shape}"
         return None
@@ -286,6 +298,8 @@ class PolicySpec:
         return self.team.misfit(self.obs_shape[0])
 
     def _possible_heads(self) -> tuple[Any, ...]:
+        if self.custom:
+            return (custom_distributions.of(self).heads,)
         size = self.team.widest if self.team else self.action.size
         if self.distribution == "joint_q":
             return ((("q", size),),)

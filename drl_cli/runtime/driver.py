@@ -23,7 +23,7 @@ from drl_cli.config.sections.served_input import is_served
 from drl_cli.contracts import Cluster, Handle
 from drl_cli.envs import callbacks
 from drl_cli.errors import CheckpointError, Overdue
-from drl_cli.policies import custom_models
+from drl_cli.policies import custom_distributions, custom_models
 from drl_cli.runtime import assembly, run_restore, run_state
 from drl_cli.runtime.assembly import Parts
 from drl_cli.runtime.curriculum import Curriculum
@@ -104,6 +104,7 @@ class Driver:
         self.setup = setup = assembly.setup_of(self.row, self.config, self.env)
         for spec in setup.specs.values():
             custom_models.try_out(spec)
+            custom_distributions.try_out(spec)
         if self._cluster is None:
             self._cluster = assembly.open_cluster(self.config, ray, self.row.tensorflow, setup.spec.sees_images)
         cluster = self._cluster

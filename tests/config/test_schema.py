@@ -189,6 +189,7 @@ DEFAULTS = {
     "log_std_init": -3.0,
     "target_entropy_fraction": 0.3,
     "model.custom_model": None,
+    "model.custom_preprocessor": None,
     "model.custom_model_config": {},
     "model.conv_filters": None,
     "model.conv_activation": "relu",
@@ -384,6 +385,7 @@ _ON_POLICY = {
     "model.max_seq_len": 20,
     "model.free_log_std": False,
     "model.lstm_use_prev_action_reward": False,
+    "model.custom_action_dist": None,
 }
 _PPO = {
     "num_sgd_iter": 10,
@@ -422,7 +424,7 @@ _NO_ACTOR = {
         "model.use_lstm",
         "model.max_seq_len",
     ),
-    *("model.lstm_cell_size", "model.free_log_std", "model.lstm_use_prev_action_reward"),
+    *("model.lstm_cell_size", "model.free_log_std", "model.lstm_use_prev_action_reward", "model.custom_action_dist"),
 }
 _A2C = {
     "rollout_fragment_length": 16,
@@ -746,6 +748,8 @@ def accepts(schema, path, value):
 
 
 ANY_TEXT = ("env", "input", "output", "record_env", "custom_model", "callbacks", "custom_eval_function") + (
+    "custom_action_dist",
+    "custom_preprocessor",
     "policy_mapping_fn",
     "observation_fn",
     "env_task_fn",

@@ -61,7 +61,7 @@ _TF_SESSION = {
 _LOCAL_TF_SESSION = {"intra_op_parallelism_threads": 8, "inter_op_parallelism_threads": 8}
 _ATARI = {"dim": 84, "grayscale": False, "framestack": True}
 """Defaults that speak of Atari games in RLlib, and here of every image."""
-_PASTED = "custom_preprocessor"  # a key of MODEL_DEFAULTS that is none here: who gives it has pasted the block
+_PASTED = "custom_preprocessor"  # who gives this key of MODEL_DEFAULTS as null has pasted the block
 _CLASS = re.compile(r"(?:<class ')?ray\.(?:rllib|tune)\.(?:\w+\.)*(\w+)(?:'>)?")
 
 
@@ -116,7 +116,11 @@ def clashes(mapping: dict[str, Any], schema: type[Section]) -> list[tuple[tuple[
         )
     if isinstance(given, dict) and given.get("vf_share_layers") is True and "death_masking" in fields:
         found.append((("model", "vf_share_layers"), "the value of a team sees more than its agents do"))
-    if isinstance(given, dict) and _PASTED in given and all(given.get(name, ()) == _ATARI[name] for name in _ATARI):
+    if (
+        isinstance(given, dict)
+        and given.get(_PASTED, "") is None
+        and all(given.get(name, ()) == _ATARI[name] for name in _ATARI)
+    ):
         found += [(("model", name), "preprocessor_pref makes Atari games ready") for name in _ATARI]
     if mapping.get("replay_sequence_length") == 1 and "replay_sequence_length" in fields:
         found.append((("replay_sequence_length",), "a sequence has the length of model.max_seq_len and its burn-in"))

@@ -146,8 +146,6 @@ MODEL_NOT_YET = frozenset(
         "lstm_use_prev_action_reward",
         "lstm_use_prev_action",
         "lstm_use_prev_reward",
-        "custom_action_dist",
-        "custom_preprocessor",
         "post_fcnet_hiddens",
         "post_fcnet_activation",
         "use_attention",
@@ -168,6 +166,9 @@ MODEL_NOT_YET = frozenset(
 
 OWN = ("custom_model", "custom_model_config", "custom_options")
 """Keys of a network of one's own, which stand in ``model`` alone."""
+
+OF_ACTOR_CRITICS = "PPO, A2C, A3C, PG, TRPO, IMPALA and APPO"
+"""Algorithms that take an action distribution of one's own."""
 
 EXPLORATION_NOT_YET = frozenset(
     ["feature_net_config", "inverse_net_hiddens", "inverse_net_activation", "forward_net_hiddens"]
@@ -197,6 +198,12 @@ def refusal(path: Path, algorithm: str, schema: type[Section], rows: Iterable[Sc
         return _top_level(name, algorithm, schema, rows)
     if section[0] in ("Q_model", "policy_model") and name in OWN:
         return "one network of your own sees for policy and critics, in front of their layers: write model: {custom_model: …}."
+    if section[0] in ("Q_model", "policy_model") and name == "custom_preprocessor":
+        return "policy and critics see the same observations: write model: {custom_preprocessor: …}."
+    if section[0] in ("Q_model", "policy_model", "model") and name == "custom_action_dist":
+        return (
+            f"the update of {algorithm} is made for the distribution that it has; {OF_ACTOR_CRITICS} take a custom one."
+        )
     if section[0] in ("Q_model", "policy_model", "model") and name in MODEL_NOT_YET:
         recurrent = section == ("model",) and name in RECURRENT and "hiddens" in fields_of(schema)
         return "not supported yet; DQN with an LSTM is --run R2D2." if recurrent else "not supported yet."

@@ -24,6 +24,8 @@ _RLLIB_FILTERS = {
 }
 REPLACED = ("fcnet_hiddens", "fcnet_activation", "layer_norm", "residual_blocks", "conv_filters", "conv_activation")
 """Keys of ``model`` that have no effect beside a ``custom_model``, which replaces such layers."""
+REGISTERED = ("custom_model", "custom_preprocessor", "custom_action_dist")
+"""Keys of ``model`` that name something registered, which gets ``custom_model_config``."""
 RESIDUAL = (
     "SimBa's residual blocks instead of plain hidden layers: a linear embedding, a block for each entry of {hiddens} (layer "
     "normalisation, a layer of four times the units, the activation, back to the units, added to the block's input), and a "
@@ -56,6 +58,10 @@ Filters = Annotated[tuple[_Filter, ...], Field(strict=False, min_length=1, max_l
 """``[[filters, kernel, stride], …]``; a list in files, a tuple in Python."""
 
 
+Name = Annotated[str, Field(min_length=1, max_length=200)]
+"""A name under which something is registered."""
+
+
 class FullyConnected(Section):
     """A stack of dense layers."""
 
@@ -83,17 +89,28 @@ class FullyConnected(Section):
 class OwnNetwork(Section):
     """A network of one's own, see ``policies.custom_models``."""
 
-    custom_model: Annotated[str, Field(min_length=1, max_length=200)] | None = key(
+    custom_model: Name | None = key(
         None,
         "A custom network, by the name registered with register_model: it replaces this section's convolutions and "
         "hidden layers in every network of the algorithm. Load its module with --import.",
         allowed="the name of a registered model, or null",
     )
-    custom_model_config: PlainMapping = key({}, "Keyword arguments of custom_model's class, plain data.")
+    custom_model_config: PlainMapping = key(
+        {},
+        "Keyword arguments of custom_model's class, plain data; custom_preprocessor and custom_action_dist get them as one "
+        "mapping.",
+    )
+
+    custom_preprocessor: Name | None = key(
+        None,
+        "What observations become before all other preprocessing, by the name registered with register_preprocessor; Atari "
+        "games get no other wrappers beside it. Load its module with --import.",
+        allowed="the name of a registered preprocessor, or null",
+    )
 
     @model_validator(mode="after")
     def _configures_a_model(self) -> Self:
-        if self.custom_model_config and self.custom_model is None:
+        if self.custom_model_config and not any(dict(self).get(name) for name in REGISTERED):
             raise MisfitError("custom_model_config", "it needs custom_model, whose arguments it holds")
         return self
 

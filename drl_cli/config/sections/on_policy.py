@@ -24,7 +24,7 @@ from drl_cli.config.sections.environment import EnvironmentKeys
 from drl_cli.config.sections.evaluation import EvaluationKeys
 from drl_cli.config.sections.exploration import TYPE, ExplorationConfig
 from drl_cli.config.sections.iteration import IterationKeys
-from drl_cli.config.sections.model import ACTIVATIONS, RecurrentNetwork
+from drl_cli.config.sections.model import ACTIVATIONS, Name, RecurrentNetwork
 from drl_cli.config.sections.resources import ResourceKeys
 from drl_cli.config.sections.rollout import RolloutKeys
 from drl_cli.config.sections.served_input import ServedInput
@@ -45,6 +45,18 @@ class OnPolicyNetwork(RecurrentNetwork):
         "the network.",
     )
     lstm_use_prev_action_reward: bool = key(False, "Whether the LSTM also receives the previous action and reward.")
+    custom_action_dist: Name | None = key(
+        None,
+        "A custom action distribution, by the name registered with register_action_dist; null: Gaussian for Box actions, "
+        "categorical for Discrete and MultiDiscrete, Bernoulli for MultiBinary. Load its module with --import.",
+        allowed="the name of a registered action distribution, or null",
+    )
+
+    @model_validator(mode="after")
+    def _has_one_distribution(self) -> Self:
+        if self.custom_action_dist is not None and self.free_log_std:
+            raise MisfitError("free_log_std", "true is for the Gaussian, which custom_action_dist replaces; keep one")
+        return self
 
 
 class OnPolicyExploration(ExplorationConfig):
@@ -242,6 +254,8 @@ class StateDependentKeys(Section):
             raise MisfitError(
                 "use_sde", "true makes the deviations of the features, model.free_log_std of nothing; keep one"
             )
+        if self.use_sde and self.model.custom_action_dist is not None:
+            raise MisfitError("use_sde", "true is for the Gaussian, which model.custom_action_dist replaces; keep one")
         if self.exploration_config.sde_sample_freq is not None and not self.use_sde:
             raise MisfitError("exploration_config.sde_sample_freq", "it needs use_sde: true")
         return self
