@@ -17,7 +17,7 @@ what to do next. Programmer mistakes raise ``ValueError`` and the like, and end 
     │   ├── WorkersFailed
     │   └── PluginFailed        registered code (callbacks, an exploration) raised, or returned something unusable
     ├── CriterionMissed 4           a demanded score was not reached
-    ├── ResourcesExhausted 5        this machine ran out of disk, memory or file descriptors
+    ├── ResourcesExhausted 5        this machine ran out of disk, memory or file descriptors, or its disk fails
     └── ClusterUnavailable 75       a cluster that cannot be reached, or did not grant the resources in time
 """
 
@@ -99,7 +99,7 @@ class CriterionMissed(DrlError):
 
 
 class ResourcesExhausted(DrlError):
-    """This machine ran out of disk, memory, shared memory or file descriptors."""
+    """This machine ran out of disk, memory, shared memory or file descriptors, or its disk fails."""
 
     exit_code = 5
 
@@ -124,6 +124,36 @@ def reason_of(error: OSError | ValueError) -> str:
 def is_full(error: BaseException) -> bool:
     """Return whether ``error`` says that a disk or a quota has no room left."""
     return isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.EDQUOT)
+
+
+MACHINE_FAILURES = {
+    errno.ENOSPC: "ran out of disk space",
+    errno.EDQUOT: "ran out of disk quota",
+    errno.EMFILE: "ran out of files",
+    errno.ENFILE: "ran out of files",
+    errno.ENOMEM: "ran out of memory",
+    errno.EIO: "has a disk that fails",
+    errno.EROFS: "has a disk that can only be read",
+    errno.ESTALE: "lost a folder of the network",
+    errno.EFBIG: "limits the size of files",
+}
+"""Numbers of an OSError that come from the machine and not from what was typed, and what they say of it."""
+
+
+NO_ROOM_FOR_A_LIBRARY = ("failed to map segment", "annot allocate memory")  # the dynamic loader's words, see dlopen(3)
+
+
+def machine_failure(error: BaseException) -> str | None:
+    """Return what the machine ran out of, or what of it failed, in one line; None for an error of another kind."""
+    has_no_room = isinstance(error, ImportError) and any(words in str(error) for words in NO_ROOM_FOR_A_LIBRARY)
+    if isinstance(error, MemoryError) or has_no_room:
+        reason = MACHINE_FAILURES[errno.ENOMEM]
+    elif isinstance(error, OSError) and error.errno in MACHINE_FAILURES:
+        reason = MACHINE_FAILURES[error.errno]
+    else:
+        return None
+    where = f" ({error.filename})" if isinstance(error, OSError) and error.filename else ""
+    return f"this machine {reason}{where}" + (f": {error}" if str(error) else ".")
 
 
 def failure(error: BaseException) -> str:

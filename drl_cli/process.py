@@ -5,6 +5,7 @@ command line owns the process: code that joins an already running Ray calls none
 """
 
 import contextlib
+import functools
 import os
 import secrets
 import select
@@ -166,12 +167,17 @@ def use_of_machine(before: Mark | None = None) -> tuple[float | None, float | No
 def seconds_since_start() -> float:
     """Return the seconds since this process was started by the kernel (imports included); 0.0 where /proc is missing."""
     try:
-        with open("/proc/self/stat", encoding="ascii", errors="replace") as file:
-            fields = file.read().rpartition(")")[2].split()
-        started = int(fields[19]) / os.sysconf("SC_CLK_TCK")  # field 22 of proc(5), counted after the command's name
-        return max(0.0, time.clock_gettime(time.CLOCK_BOOTTIME) - started)
+        return max(0.0, time.clock_gettime(time.CLOCK_BOOTTIME) - _started(os.getpid()))
     except (OSError, IndexError, ValueError, AttributeError):
         return 0.0
+
+
+@functools.lru_cache(maxsize=1)
+def _started(pid: int) -> float:
+    """Return the seconds from the machine's start to that of process ``pid``; read once, since files may run out later."""
+    with open(f"/proc/{pid}/stat", encoding="ascii", errors="replace") as file:
+        fields = file.read().rpartition(")")[2].split()
+    return int(fields[19]) / os.sysconf("SC_CLK_TCK")  # field 22 of proc(5), counted after the command's name
 
 
 LastAct: TypeAlias = Callable[[int, bool], int | None]

@@ -1,11 +1,36 @@
 """What foreign code raised, in one line with its file and line."""
 
+import errno
 import linecache
 
 import numpy as np
 import pytest
 
-from drl_cli.errors import EnvError, RaisedElsewhere, failure, place_of
+from drl_cli.errors import EnvError, RaisedElsewhere, failure, machine_failure, place_of
+
+
+@pytest.mark.parametrize(
+    ("error", "text"),
+    [
+        (OSError(errno.ENOSPC, "No space left on device", "/x"), "ran out of disk space (/x): "),
+        (OSError(errno.ENOMEM, "Cannot allocate memory"), "ran out of memory: "),
+        (OSError(errno.EIO, "Input/output error", "/x"), "has a disk that fails (/x): "),
+        (MemoryError(), "ran out of memory."),
+        (
+            ImportError("libtensorflow_cc.so.2: failed to map segment from shared object"),
+            "ran out of memory: libtensor",
+        ),
+    ],
+)
+def test_failure_of_the_machine_is_named_with_its_file(error, text):
+    assert machine_failure(error).startswith(f"this machine {text}")
+
+
+@pytest.mark.parametrize(
+    "error", [OSError(errno.EACCES, "no"), OSError("no number"), ImportError("no module"), ValueError()]
+)
+def test_failure_of_another_kind_is_none_of_the_machine(error):
+    assert machine_failure(error) is None
 
 
 def _caught(function):

@@ -20,7 +20,7 @@ import click
 import drl_cli.cli.terminal as terminal
 from drl_cli import process
 from drl_cli.algorithms import table
-from drl_cli.errors import DrlError, InputError, ResourcesExhausted, nearest
+from drl_cli.errors import DrlError, InputError, ResourcesExhausted, machine_failure, nearest
 from drl_cli.extras import load
 
 if TYPE_CHECKING:
@@ -32,7 +32,7 @@ EXIT_CODES = {
     2: "bad input: usage, config, environment, checkpoint, folder",
     3: "the run failed: divergence, or the environment or the workers kept failing",
     4: "a score required by --assert was missed",
-    5: "out of disk, memory or file descriptors",
+    5: "out of disk, memory or file descriptors, or the disk fails",
     75: "the cluster is unreachable or did not grant the resources in time",
     129: "hung up, after saving a checkpoint",
     130: "interrupted, after saving a checkpoint; a second Ctrl-C quits at once without saving",
@@ -41,8 +41,6 @@ EXIT_CODES = {
 }
 INTERRUPTED = (129, 130, 143)
 EXIT_CODES_HELP = "Exit codes:\n" + "".join(f"  {code:>3}  {text}\n" for code, text in EXIT_CODES.items())
-
-EXHAUSTED = {errno.ENOSPC: "disk space", errno.EDQUOT: "disk quota", errno.EMFILE: "files", errno.ENFILE: "files"}
 
 UNUSABLE = {
     errno.ENAMETOOLONG: "a name that is too long for a file or folder",
@@ -149,15 +147,10 @@ def _as_drl_error(error: BaseException) -> BaseException:
         return InputError(f"drl needs the package {missing}, which is not installed. Run: pip install {missing}")
     if isinstance(error, OSError) and error.errno in UNUSABLE:
         return InputError(f"{str(error.filename)[:100]}: {UNUSABLE[error.errno]}.")
-    if isinstance(error, MemoryError):
-        reason = "memory"
-    elif isinstance(error, OSError) and error.errno in EXHAUSTED:
-        reason = EXHAUSTED[error.errno]
-    else:
+    text = machine_failure(error)
+    if text is None:
         return error
-    where = f" ({error.filename})" if isinstance(error, OSError) and error.filename else ""
-    detail = f": {error}" if str(error) else "."
-    exhausted = ResourcesExhausted(f"this machine ran out of {reason}{where}{detail}")
+    exhausted = ResourcesExhausted(text)
     exhausted.__cause__ = error
     return exhausted
 

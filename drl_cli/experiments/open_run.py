@@ -16,7 +16,7 @@ from drl_cli.algorithms import table
 from drl_cli.config.env_names import displayed
 from drl_cli.config.plain_data import plain
 from drl_cli.config.sections.replay import BufferKeys
-from drl_cli.errors import CheckpointError, ConfigError, RunFolderError
+from drl_cli.errors import CheckpointError, ConfigError, DrlError, ResourcesExhausted, RunFolderError, is_full
 from drl_cli.experiments import next_steps, resume, run_records
 from drl_cli.experiments.spec import ExperimentSpec
 from drl_cli.runs import loggers, retention, run_folder
@@ -64,7 +64,7 @@ def open_run(spec: ExperimentSpec) -> Opening:
         _write(opening.folder, "params.json", run_records.params(spec))
         _write(opening.folder, "versions.json", run_records.versions(spec))
         _write(opening.folder, RECORD, {"from": spec.origins})
-    except RunFolderError:
+    except DrlError:
         opening.folder.close()
         raise
     if found:
@@ -169,7 +169,8 @@ def _write(folder: run_folder.RunFolder, name: str, data: Mapping[str, Any]) -> 
     try:
         folder.write(name, plain(data))
     except OSError as error:
-        raise RunFolderError(f"{folder.path / name}: cannot be written ({error.strerror})") from error
+        kind = ResourcesExhausted if is_full(error) else RunFolderError
+        raise kind(f"{folder.path / name}: cannot be written ({error.strerror})") from error
 
 
 def report_notices(opening: Opening) -> None:

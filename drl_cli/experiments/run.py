@@ -7,7 +7,6 @@ parts.
 
 import contextlib
 import dataclasses
-import errno
 import logging
 import signal
 import threading
@@ -18,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from drl_cli import events, plugins
-from drl_cli.errors import CheckpointError, CriterionMissed, DrlError, ResourcesExhausted
+from drl_cli.errors import CheckpointError, CriterionMissed, DrlError, ResourcesExhausted, machine_failure
 from drl_cli.experiments import next_steps, run_records
 from drl_cli.experiments.open_run import Opening, open_run, report_notices
 from drl_cli.experiments.spec import ExperimentSpec
@@ -31,8 +30,6 @@ from drl_cli.runs.loggers import Loggers
 from drl_cli.runs.run_history import situation
 from drl_cli.runs.stop_rules import Stopper, unmet_criteria, unmet_requirements
 from drl_cli.runtime import driver
-
-EXHAUSTED = (errno.ENOSPC, errno.EDQUOT, errno.EMFILE, errno.ENFILE, errno.ENOMEM)
 
 Result = dict[str, Any]
 """The nested result of an iteration, with RLlib's field names."""
@@ -119,17 +116,16 @@ def stepwise(
             outcome = yield from one.run(driver_class or driver.Driver, at_start)
         except DrlError as error:
             outcome = one.failed(error)
-        except OSError as error:
-            if error.errno not in EXHAUSTED:
+        except (OSError, MemoryError) as error:
+            reason = machine_failure(error)
+            if reason is None:
                 one.crashed(journal)
                 raise
-            outcome = one.failed(ResourcesExhausted(f"this machine ran out of a resource: {error}"))
+            outcome = one.failed(ResourcesExhausted(reason))
         except KeyboardInterrupt:
             outcome = one.interrupted()
         except GeneratorExit:
             raise
-        except MemoryError:
-            outcome = one.failed(ResourcesExhausted("this machine ran out of memory"))
         except BaseException:
             one.crashed(journal)
             raise
@@ -311,7 +307,8 @@ class _Run:
         try:
             return retention.newest_valid(self._path)[0].path
         except CheckpointError:
-            return None
+            # None can be read: there is none, or this process may open no more files. What it wrote itself is there then.
+            return self._keeping.saved if self._keeping else None
 
     def _outcome(self, state: str, text: str, code: int, last: Path | None = None) -> Outcome:
         keeping = self._keeping

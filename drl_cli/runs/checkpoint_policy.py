@@ -17,7 +17,7 @@ from typing import Any, Protocol
 from drl_cli import events
 from drl_cli.checkpoints import Checkpoint
 from drl_cli.config.result_names import EVALUATION_REWARD, TRAINING_REWARD, flatten
-from drl_cli.errors import CheckpointError, Overdue, RunFolderError
+from drl_cli.errors import CheckpointError, Overdue, ResourcesExhausted, RunFolderError
 from drl_cli.runs import retention
 from drl_cli.runs.best_checkpoint import BestCheckpoint, MadeFor
 from drl_cli.runs.run_folder import RunFolder
@@ -206,10 +206,11 @@ class CheckpointPolicy:
         began = self._clock()
         try:
             path = save(self._folder.path)
-        except OSError as error:
+        except (OSError, ResourcesExhausted) as error:  # the latter: of a part that writes its own file, as the replay
             delay = self._retry.failed()
             again = f"trying again in {delay / 60:g} min" if reason != "final" else "earlier ones are untouched"
-            text = f"checkpoint {number} could not be written ({error.strerror or error}); {again}"
+            why = (error.strerror if isinstance(error, OSError) else None) or error
+            text = f"checkpoint {number} could not be written ({why}); {again}"
             events.report("checkpoint_failed", path=str(self._folder.path / f"checkpoint_{number:06d}"), text=text)
             return None
         except Overdue as overdue:

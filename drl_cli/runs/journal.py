@@ -7,6 +7,7 @@ User: ``experiments.run``. A record that cannot be written never stops training.
 
 from __future__ import annotations
 
+import contextlib
 import json
 import logging
 import logging.handlers
@@ -68,9 +69,12 @@ class Journal:
     def close(self) -> None:
         """Stop listening and close the files."""
         self._unsubscribe()
-        self.handler.close()
-        if self._events is not None:
-            self._events.close()
+        for file in (self.handler, self._events):
+            with contextlib.suppress(
+                OSError
+            ):  # closing writes what could not be written before, on a full disk again in vain
+                if file is not None:
+                    file.close()
 
     def end(self, outcome: EndOfRun) -> None:
         """Write how the run ended into status.json without an event: a handler of events may be what blocks.

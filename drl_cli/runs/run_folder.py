@@ -143,7 +143,8 @@ class RunFolder:
     def close(self) -> None:
         """Free the lock."""
         if self._lock is not None:
-            os.close(self._lock)
+            with contextlib.suppress(OSError):  # a network disk reports here what it could not write; the lock is free
+                os.close(self._lock)
             self._lock = None
 
 

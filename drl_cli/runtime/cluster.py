@@ -18,7 +18,7 @@ from typing import Any
 
 from drl_cli import process
 from drl_cli.contracts import Call
-from drl_cli.errors import DrlError, RunFailed
+from drl_cli.errors import DrlError, ResourcesExhausted, RunFailed, machine_failure
 from drl_cli.extras import load
 
 HERE, THREAD, ACTOR = "here", "thread", "actor"  # where a part is placed
@@ -36,6 +36,10 @@ class PartFailed(DrlError):
     """A part raised something that no user could cause: a bug, with the part's traceback in ``detail``."""
 
     detail = ""
+
+
+class PartExhausted(PartFailed, ResourcesExhausted):
+    """The machine of a part ran out of something, or its disk fails: as a failure of a part, with the exit code of that."""
 
 
 class Reference:
@@ -250,7 +254,8 @@ def shown(name: str, error: BaseException) -> DrlError:
     """Turn what a part raised into an error that carries the part's name and its traceback."""
     if isinstance(error, DrlError):
         return error
-    text = "".join(traceback.format_exception(error))
-    failed = PartFailed(f"{name} failed: {type(error).__name__}: {error}")
-    failed.detail = text
+    reason = machine_failure(error)
+    failed = PartFailed(f"{name} failed: {type(error).__name__}: {error}") if reason is None else None
+    failed = failed or PartExhausted(f"{name}: {reason}")
+    failed.detail = "".join(traceback.format_exception(error))
     return failed

@@ -175,7 +175,13 @@ def check_replay(setup: RunSetup, stop: Mapping[str, float]) -> None:
     room = total - (TENSORFLOW if setup.row.tensorflow else PLAIN)
     if found.used_bytes <= room:
         return
-    most = max(0, int(room / found.row))
+    if room < found.row:
+        what = "a run with TensorFlow" if setup.row.tensorflow else "a run"
+        raise ResourcesExhausted(
+            f"{what} takes about {sized(total - room)} of memory beside its replay, and this machine has {sized(total)}. Raise "
+            "the limit of the container (docker run --memory), or use a larger machine."
+        )
+    most = int(room / found.row)
     advice = f"At most {most:,} fit: -s buffer_size={most}"
     if setup.spec.sees_images and not found.is_packed:
         advice += ", or -s compress_observations=true"

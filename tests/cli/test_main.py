@@ -152,6 +152,7 @@ def test_missing_argument_exits_2():
         ("errors.ResourcesExhausted('full')", 5, "Error: full"),
         ("errors.ClusterUnavailable('gone')", 75, "Error: gone"),
         ("OSError(28, 'No space left on device', '/x')", 5, "Error: this machine ran out of disk space (/x): "),
+        ("OSError(5, 'Input/output error', '/x')", 5, "Error: this machine has a disk that fails (/x): "),
         ("MemoryError()", 5, "Error: this machine ran out of memory."),
         ("KeyboardInterrupt()", 130, "Interrupted."),
         ("click.Abort()", 130, "Interrupted."),

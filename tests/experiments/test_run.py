@@ -2,6 +2,7 @@ import contextlib
 import dataclasses
 import errno
 import json
+import os
 import shlex
 
 import pytest
@@ -10,7 +11,15 @@ from experiment_fakes import SPACES, Config, Spec, StopRequest, left, trainer
 from drl_cli import checkpoints, plugins
 from drl_cli.algorithms.sac import SACConfig
 from drl_cli.config.result_names import Goal
-from drl_cli.errors import CheckpointError, ConfigError, Diverged, EnvError, Overdue, RunFolderError
+from drl_cli.errors import (
+    CheckpointError,
+    ConfigError,
+    Diverged,
+    EnvError,
+    Overdue,
+    ResourcesExhausted,
+    RunFolderError,
+)
 from drl_cli.experiments import run as driving
 from drl_cli.runs import find, loggers, retention, run_folder
 from drl_cli.runs.loggers.custom_loggers import register_logger
@@ -332,6 +341,26 @@ def test_machine_out_of_files_or_memory_is_exit_code_5(tmp_path):
         assert drive(Spec(tmp_path), trainer({2: raises(error)})).exit_code == 5
 
 
+@pytest.mark.parametrize("code", ["EIO", "EROFS", "ESTALE", "EFBIG"])
+def test_disk_that_fails_in_the_middle_of_a_run_is_exit_code_5_and_named(tmp_path, code):
+    error = OSError(getattr(errno, code), os.strerror(getattr(errno, code)), "/a/file")
+    outcome = drive(Spec(tmp_path), trainer({2: raises(error)}))
+    assert outcome.exit_code == 5 and "/a/file" in outcome.text
+
+
+@pytest.mark.parametrize(("number", "expected"), [(errno.ENOSPC, ResourcesExhausted), (errno.EIO, RunFolderError)])
+def test_record_that_cannot_be_written_at_the_start_is_5_where_the_disk_is_full(
+    tmp_path, monkeypatch, number, expected
+):
+    def write(folder, name, data):
+        raise OSError(number, os.strerror(number))
+
+    monkeypatch.setattr(run_folder.RunFolder, "write", write)
+    with pytest.raises(expected, match="params.json: cannot be written") as caught:
+        drive(Spec(tmp_path), trainer())
+    assert type(caught.value) is expected
+
+
 FULL = OSError(errno.ENOSPC, "No space left on device")
 
 
@@ -352,6 +381,13 @@ def test_full_disk_keeps_training_and_tries_again_after_1_2_4_minutes(tmp_path, 
     ]
 
 
+def test_disk_that_is_full_for_a_part_in_another_process_keeps_training_too(tmp_path, heard):
+    made = trainer(fail={1: ResourcesExhausted("replay: this machine ran out of disk space: No space left on device")})
+    outcome = drive(Spec(tmp_path, checkpoint_freq=1, stop={"training_iteration": 3}), made)
+    assert (outcome.exit_code, left(outcome.run_folder)) == (0, {3: True})
+    assert "ran out of disk space" in fields(heard, "checkpoint_failed")[0]["text"]
+
+
 def test_final_that_cannot_be_written_is_exit_code_5_and_earlier_ones_stay(tmp_path, heard):
     made = trainer(fail={2: FULL})
     outcome = drive(Spec(tmp_path, checkpoint_freq=2), made)
@@ -359,6 +395,20 @@ def test_final_that_cannot_be_written_is_exit_code_5_and_earlier_ones_stay(tmp_p
     assert left(outcome.run_folder) == {2: True}
     assert outcome.final.name == "checkpoint_000002"
     assert "earlier ones are untouched" in fields(heard, "checkpoint_failed")[0]["text"]
+
+
+def test_final_that_cannot_be_written_names_the_one_before_though_it_cannot_be_read_either(tmp_path, monkeypatch):
+    def unreadable(*_):
+        raise CheckpointError("Too many open files")
+
+    class NoFiles(trainer(fail={2: FULL})):
+        def save(self, run_folder, reason="periodic"):
+            if self.saves == 1:
+                monkeypatch.setattr(retention, "newest_valid", unreadable)
+            return super().save(run_folder, reason)
+
+    outcome = drive(Spec(tmp_path, checkpoint_freq=2), NoFiles)
+    assert "Last good checkpoint" in outcome.text and "checkpoint_000002" in outcome.text
 
 
 def test_best_that_could_not_be_written_is_tried_again(tmp_path):

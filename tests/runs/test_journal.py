@@ -77,6 +77,16 @@ def test_journal_that_cannot_write_stays_silent(tmp_path, capsys):
     assert (made.path / "status.json").is_dir()
 
 
+def test_journal_whose_disk_is_full_at_the_end_closes_without_an_error(tmp_path):
+    made = create(tmp_path)
+    for name in ("events.jsonl", "drl.log"):
+        os.symlink("/dev/full", made.path / name)  # opens like a file, and what is written fails, that of close too
+    log = journal.Journal(made)
+    events.report("warning", text="x")
+    log.close()
+    made.close()
+
+
 def test_journal_writes_its_log_as_json_lines(tmp_path):
     made = create(tmp_path)
     log = journal.Journal(made, log_format="json")

@@ -1,12 +1,13 @@
 """The verbs without Ray: who runs where, what a call brings back, in which order, what a failure looks like."""
 
+import errno
 import sys
 import threading
 from concurrent.futures import Future
 
 import pytest
 
-from drl_cli.errors import EnvError, RunFailed
+from drl_cli.errors import EnvError, ResourcesExhausted, RunFailed
 from drl_cli.runtime.cluster import ACTOR, HERE, THREAD, InlineCluster, PartFailed, PartLost, Reference, finished
 
 pytestmark = pytest.mark.process
@@ -37,6 +38,9 @@ class Part:
 
     def wrong(self):
         raise KeyError("x")
+
+    def fill(self):
+        raise OSError(errno.ENOSPC, "No space left on device", "/a/file")
 
     def exit(self):
         sys.exit(3)
@@ -81,6 +85,13 @@ def test_failure_of_a_part_names_it_and_carries_its_traceback(cluster, place):
     with pytest.raises(PartFailed, match=r"^one failed: KeyError: 'x'$") as caught:
         reference.result(5)
     assert "in wrong" in caught.value.detail
+
+
+@pytest.mark.parametrize("place", [HERE, THREAD])
+def test_part_on_a_full_disk_fails_with_the_exit_code_of_a_machine_that_ran_out(cluster, place):
+    with pytest.raises(PartFailed, match=r"^one: this machine ran out of disk space \(/a/file\)") as caught:
+        cluster.spawn("one", PART, (), place).call("fill").result(5)
+    assert isinstance(caught.value, ResourcesExhausted) and caught.value.exit_code == 5
 
 
 @pytest.mark.parametrize("place", [HERE, THREAD])

@@ -79,6 +79,18 @@ def test_replay_that_cannot_fit_is_refused_with_the_numbers(monkeypatch):
     footprint.check_replay(assembly.setup_of(row, packed, env), {})
 
 
+def test_machine_without_memory_for_the_run_itself_is_refused_without_a_size_of_the_replay(monkeypatch):
+    monkeypatch.setattr(machine, "memory_total", lambda: 300 * 2**20)
+    env = {"spaces": {"obs": IMAGE, "action": DISCRETE}, "preprocessing": {"frames": 4}}
+    setup = assembly.setup_of(table.find("DQN"), DQNConfig(buffer_size=1000), env)
+    with pytest.raises(ResourcesExhausted) as refused:
+        footprint.check_replay(setup, {})
+    assert str(refused.value) == (
+        "a run with TensorFlow takes about 700 MB of memory beside its replay, and this machine has 300 MB. Raise the limit of "
+        "the container (docker run --memory), or use a larger machine."
+    )
+
+
 def test_replays_of_several_policies_are_summed_over_those_that_learn():
     row, config = table.find("DQN"), DQNConfig(buffer_size=1000)
     spaces = {"obs": VECTOR, "action": DISCRETE}
