@@ -112,8 +112,37 @@ def projected(reward: Tensor, discount: Tensor, next_probabilities: Tensor, low:
     return tf.stop_gradient(tf.reduce_sum(share * tf.expand_dims(next_probabilities, 1), axis=-1))  # [B, atoms]
 
 
+def soft_projected(
+    reward: Tensor,
+    discount: Tensor,
+    next_probabilities: Tensor,
+    next_entropy: Tensor,
+    low: float,
+    high: float,
+) -> Tensor:
+    """Return the distribution of r + d·(Z(s′, a′) + entropy) on the atoms of Z, [B, atoms], without gradient.
+
+    ``next_entropy`` −α·log π(a′|s′) [B], the rest as for ``projected``: each atom moves by what the entropy is worth. Source:
+    Palenicek et al. 2025, "XQC" (arXiv 2509.25174), which combines the target of C51 with that of SAC.
+    """
+    return projected(reward + discount * next_entropy, discount, next_probabilities, low, high)  # [B, atoms]
+
+
+def lowest_distribution(probabilities: Tensor, support: Tensor) -> Tensor:
+    """Return of C distributions that with the lowest mean (the first of equal ones) in each row, [B, atoms].
+
+    ``probabilities`` [C, B, atoms] of the values ``support`` [atoms]: clipped double Q-learning (Fujimoto et al. 2018, eq. 10)
+    for distributions, as in the code of the authors of XQC.
+    """
+    means = tf.reduce_sum(probabilities * support, axis=-1)  # [C, B]
+    chosen = tf.one_hot(tf.argmin(means, axis=0), probabilities.shape[0], axis=0)  # [C, B]
+    return tf.reduce_sum(probabilities * tf.expand_dims(chosen, -1), axis=0)  # [B, atoms]
+
+
 def cross_entropy(target: Tensor, logits: Tensor) -> Tensor:
     """Return −Σ m·log p over the atoms, [B]; ``target`` m [B, atoms] without gradient, ``logits`` of p [B, atoms].
+
+    [C, B] for ``logits`` [C, B, atoms] of C critics.
 
     Source: Bellemare et al. 2017, algorithm 1.
     """
