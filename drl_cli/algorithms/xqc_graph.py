@@ -83,8 +83,9 @@ class CategoricalCritics:
         action = tf.concat([batch["action"], choice.action], axis=0)  # [2B, A]
         net = TFNet(self._net, values, training=True)
         target_net = TFNet(net_builders.target_of(self._net), self._target, training=True)
-        logits, _ = tf.split(with_copies(self._net, net(obs, action)["q"]), 2, axis=1)  # [C, B, M]
-        _, next_logits = tf.split(with_copies(self._net, target_net(obs, action)["q"]), 2, axis=1)  # [C, B, M]
+        rows = batch["obs"].shape[0]
+        logits = with_copies(self._net, net.of_rows(slice(rows), obs, action)["q"])  # [C, B, M]
+        next_logits = with_copies(self._net, target_net.of_rows(slice(rows, None), obs, action)["q"])  # [C, B, M]
         following = lowest_distribution(tf.nn.softmax(next_logits), support)  # [B, M]
         reward, entropy = batch["reward"], -alpha * choice.logp  # [B], [B]
         target = soft_projected(

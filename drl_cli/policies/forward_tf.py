@@ -79,6 +79,10 @@ class TFNet:
         """
         return self._heads(self._features(inputs))
 
+    def of_rows(self, rows: slice, *inputs: Tensor) -> Tensors:
+        """Map inputs as a call does, to {head: [(C,) R, size]} of the R ``rows`` alone; batch statistics are of all."""
+        return self._heads(self._features(inputs)[..., rows, :])
+
     def several(self, obs: Tensor, action: Tensor) -> Tensors:
         """Map ``obs`` [B, …] and several actions in each, [B, M, A], to {head: [(C,) B, M, size]}: each layer one product.
 
