@@ -57,7 +57,7 @@ class CrossQConfig(
             if getattr(self, name).residual_blocks:
                 raise MisfitError(
                     f"{name}.residual_blocks",
-                    "CrossQ normalises every layer's input by the batch; leave it out, or use SAC",
+                    "layers are normalised by the batch here; leave it out, or use SAC",
                 )
         return self
 

@@ -20,7 +20,7 @@ from drl_cli.config.schema import RATE_ALLOWED, MisfitError, Rate, Section, Whol
 from drl_cli.config.sections.deterministic import DeterministicKeys
 from drl_cli.config.sections.exploration import ValueExploration
 from drl_cli.config.sections.model import Network
-from drl_cli.config.sections.off_policy import OffPolicyKeys, TargetKeys
+from drl_cli.config.sections.off_policy import AtomKeys, OffPolicyKeys, TargetKeys
 from drl_cli.config.sections.resources import NO_GPU
 
 if TYPE_CHECKING:
@@ -127,6 +127,7 @@ class QRDQNConfig(
 
 class DQNConfig(
     DeterministicKeys,
+    AtomKeys,
     QLearningKeys,
     defaults={
         "tau": default(1.0),
@@ -159,14 +160,6 @@ class DQNConfig(
         ge=1,
         le=1000,
     )
-    v_min: float = key(-10.0, "Lowest of these values.", "return", needs=("num_atoms", 2), ge=-1e9, le=1e9)
-    v_max: float = key(10.0, "Highest of these values.", "return", needs=("num_atoms", 2), ge=-1e9, le=1e9)
-
-    @model_validator(mode="after")
-    def _spans_a_range(self) -> DQNConfig:
-        if self.v_min >= self.v_max:
-            raise MisfitError("v_min", f"{self.v_min:g} is not below v_max {self.v_max:g}")
-        return self
 
 
 class SimpleQConfig(

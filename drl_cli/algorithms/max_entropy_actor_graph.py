@@ -26,6 +26,7 @@ from drl_cli.algorithms.tqc import TQCConfig
 from drl_cli.policies.distributions_tf import TFSquashedGaussian, allowed, masked
 from drl_cli.policies.forward_tf import Tensors, TFNet, values_of, variables_of
 from drl_cli.policies.policy_spec import PolicySpec
+from drl_cli.tf1.optimizers import project_columns
 from drl_cli.tf1.polyak import polyak_update
 from drl_cli.tf1.stateless_random import stateless_normal
 from drl_cli.tf1.tensorflow import Tensor, Variable, tf
@@ -122,8 +123,12 @@ class Actor:
         heads, statistics = self.heads(values, obs, training)
         return self._choose(heads, *draw)._replace(statistics=statistics)
 
-    def move_statistics(self, statistics: Sequence[Tensor], share: float) -> None:
-        """Move the running statistics by ``share`` of the way to ``statistics`` of a batch (tensors, in their order)."""
+    def after_step(self, statistics: Sequence[Tensor], share: float) -> None:
+        """Update what follows the optimiser's step: kernels of unit length, and the running statistics.
+
+        These move by ``share`` of the way to ``statistics`` of a batch (tensors, in their order).
+        """
+        project_columns(self._online[name] for name in self._net.unit_names())
         polyak_update([self._online[name] for name in self._running], statistics, share)
 
     def average(self) -> None:

@@ -1,6 +1,6 @@
 """The critics of a maximum-entropy algorithm: their interface, their target networks, and SAC's own, clipped double Q.
 
-``Critics`` is what ``algorithms.max_entropy_update_graph`` needs of any of them; TQC, CrossQ and CQL have others.
+``Critics`` is what ``algorithms.max_entropy_update_graph`` needs of any of them; TQC, CrossQ, XQC and CQL have others.
 
 Sources: Haarnoja et al. 2018 (arXiv 1812.05905); clipped double Q-learning, whose target is the lower value of two target
 critics, Fujimoto et al. 2018 (arXiv 1802.09477), section 4.2; Discrete actions, Christodoulou 2019 (arXiv 1910.07207);

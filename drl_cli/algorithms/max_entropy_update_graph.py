@@ -1,4 +1,4 @@
-"""The maximum-entropy update of an actor, its critics and its temperature, which SAC, TQC, CrossQ and CQL share.
+"""The maximum-entropy update of an actor, its critics and its temperature, which SAC, TQC, CrossQ, XQC and CQL share.
 
 ``max_entropy_actor_graph`` has the policy, ``max_entropy_critics_graph`` the interface of the critics; here are the losses
 over both, the optimisers, and the order of steps.
@@ -109,8 +109,7 @@ class MaxEntropyParts:
         def actor() -> None:
             self._adam["actor"].apply(parts["actor"], rates["optimization.actor_learning_rate"])
             self._adam["entropy"].apply(parts["entropy"], rates["optimization.entropy_learning_rate"])
-            if parts["actor_statistics"]:
-                self._actor.move_statistics(parts["actor_statistics"], 1.0 - self._momentum)
+            self._actor.after_step(parts["actor_statistics"], 1.0 - self._momentum)
 
         every(self._config.policy_delay, number, actor)
         self._critics.after_step(parts["critic_statistics"], number)
@@ -141,6 +140,8 @@ class MaxEntropyUpdate(MaxEntropyParts):
         stats["alpha_value"] = tf.exp(log_alpha)
         stats["target_entropy"] = tf.constant(self._target_entropy, tf.float32)
         checked = stats["grad_norm_critic"] + stats["grad_norm_actor"] + stats["alpha_loss"] + stats["critic_loss"]
+        # A reward that is not finite, which a projection onto atoms clips, stops learning as well.
+        checked += tf.reduce_mean(batch["reward"])
         return Gradients(parts | actor_parts, stats, tf.math.is_finite(checked), rows)
 
     def _critic_gradients(

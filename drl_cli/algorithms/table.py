@@ -18,6 +18,7 @@ ROWS = {
     "RNNSAC": "drl_cli.algorithms.rnnsac:RNNSAC",
     "TQC": "drl_cli.algorithms.tqc:TQC",
     "CROSSQ": "drl_cli.algorithms.crossq:CROSSQ",
+    "XQC": "drl_cli.algorithms.xqc:XQC",
     "TD3": "drl_cli.algorithms.ddpg:TD3",
     "DDPG": "drl_cli.algorithms.ddpg:DDPG",
     "APEX_DDPG": "drl_cli.algorithms.ddpg:APEX_DDPG",

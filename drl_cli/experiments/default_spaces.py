@@ -66,6 +66,7 @@ SPACES: Mapping[str, Space] = {
     "RNNSAC": {**MAX_ENTROPY, **TAU},
     "TQC": {**MAX_ENTROPY, **TAU},
     "CROSSQ": MAX_ENTROPY,
+    "XQC": {**MAX_ENTROPY, **TAU},
     "TD3": {**DETERMINISTIC, **NOISE},
     "DDPG": DETERMINISTIC,
     "APEX_DDPG": DETERMINISTIC,

@@ -74,11 +74,16 @@ class OnnxNet:
 
     def features(self, inputs: Sequence[str]) -> str:
         """Return what the heads see, or an LSTM before them, [N, F], of names of inputs [N, …] in the spec's order."""
-        x = self._joined(inputs)
+        x = self._normed(self._joined(inputs), 0)
         for index, layer in enumerate(self._net.layers):
-            x, scope = self._normed(x, index), f"dense_{index}"
+            scope = f"dense_{index}"
+            if self._net.unit_kernels:
+                x = self._normed(self._nodes("MatMul", x, self._of(f"{scope}/kernel")), index + 1)
+                x = self._active(x, layer.activation)
+                continue
             x = self._dense(x, scope, layer) if isinstance(layer, Dense) else self._residual(x, scope, layer)
-        return self._normed(x, len(self._net.layers))
+            x = self._normed(x, index + 1)
+        return x
 
     def step(self, x: str, state: tuple[str, str]) -> tuple[str, tuple[str, str]]:
         """One step of the LSTM: features [N, F] and state, (output, cell) [N, H] each, to (output, next state)."""
@@ -165,7 +170,8 @@ class OnnxNet:
         """Batch normalisation with running statistics, folded into one factor and one offset."""
         if not self._net.batch_norm:
             return x
-        scale, offset, mean, var = (self._of(f"norm_{index}/{part}") for part in ("scale", "offset", "mean", "var"))
+        scale, mean, var = (self._of(f"norm_{index}/{part}") for part in ("scale", "mean", "var"))
+        offset = self._weights.get(f"{self._net.name}/norm_{index}/offset", np.float32(0.0))
         factor = scale / np.sqrt(var + np.float32(BATCH_EPSILON))
         return self._nodes("Add", self._nodes("Mul", x, factor), offset - mean * factor)
 

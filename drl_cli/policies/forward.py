@@ -69,8 +69,10 @@ class Forward:
                 raise ValueError(f"{name}: expected float32, found {weights[name].dtype}")
         self._net, self._weights = net, weights
         self._custom = self._own_copies(own) if net.custom else ()
-        self._norms = [self._folded(index) for index in range(len(net.layers) + 1)] if net.batch_norm else None
-        self._layers = [self._ready(f"dense_{index}", layer) for index, layer in enumerate(net.layers)]
+        # With ``unit_kernels`` those of the layers are part of their kernels.
+        separate = 1 if net.unit_kernels else len(net.layers) + 1
+        self._norms = {index: self._folded(index) for index in range(separate if net.batch_norm else 0)}
+        self._layers = [self._ready(index, layer) for index, layer in enumerate(net.layers)]
         affine = net.affine_heads()
         # Where heads share their input, all are one matrix product: their kernels side by side.
         self._together = not net.head_layers and not net.noisy_heads
@@ -137,12 +139,11 @@ class Forward:
 
     def features(self, x: Inputs, rng: np.random.Generator | None = None) -> np.ndarray:
         """Map inputs to what the heads see, or an LSTM before them, float32 [N, F] or [C, N, F]; arguments as for a call."""
-        x = self._joined(x)
-        for index, layer in enumerate(self._layers):
-            if self._norms is not None:
-                x = x * self._norms[index][0] + self._norms[index][1]
+        x = self._normed(self._joined(x), 0)
+        for index, layer in enumerate(self._layers, 1):
             x = self._dense(x, layer, rng) if isinstance(layer, tuple) else layer(x)
-        return x if self._norms is None else x * self._norms[-1][0] + self._norms[-1][1]
+            x = self._normed(x, index)
+        return x
 
     def heads(self, x: np.ndarray, rng: np.random.Generator | None = None) -> Heads:
         """Map ``features`` to {head: float32 [N, size]}, or [C, N, size] for C copies."""
@@ -229,7 +230,11 @@ class Forward:
         bias = bias + self._of(f"{scope}/bias_sigma") * out.reshape(bias.shape)
         return kernel + self._of(f"{scope}/kernel_sigma") * into * out, self._row(bias)
 
-    def _ready(self, scope: str, layer: Layer) -> _Ready | _ResidualForward:
+    def _ready(self, index: int, layer: Layer) -> _Ready | _ResidualForward:
+        scope = f"dense_{index}"
+        if self._net.unit_kernels:
+            factor, offset = self._folded(index + 1)
+            return self._of(f"{scope}/kernel") * factor, offset, None, ACTIVATION[layer.activation], None
         if isinstance(layer, Dense):
             return self._layer(scope, layer)
         values = {name: self._of(f"{scope}/{name}") for name in layer.shapes(1)}
@@ -243,9 +248,14 @@ class Forward:
         kernel, bias = self._of(f"{scope}/kernel"), self._row(self._of(f"{scope}/bias"))
         return kernel, bias, norm, ACTIVATION[layer.activation], scope if layer.noisy else None
 
+    def _normed(self, x: np.ndarray, index: int) -> np.ndarray:
+        norm = self._norms.get(index)
+        return x if norm is None else x * norm[0] + norm[1]
+
     def _folded(self, index: int) -> tuple[np.ndarray, np.ndarray]:
         """Batch normalisation with running statistics as one factor and one offset."""
-        scale, offset, mean, var = (self._of(f"norm_{index}/{part}") for part in ("scale", "offset", "mean", "var"))
+        scale, mean, var = (self._of(f"norm_{index}/{part}") for part in ("scale", "mean", "var"))
+        offset = self._weights.get(f"{self._net.name}/norm_{index}/offset", np.float32(0.0))
         factor = scale / np.sqrt(var + BATCH_EPSILON)
         return self._row(factor), self._row(offset - mean * factor)
 

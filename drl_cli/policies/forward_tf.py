@@ -79,6 +79,10 @@ class TFNet:
         """
         return self._heads(self._features(inputs))
 
+    def of_rows(self, rows: slice, *inputs: Tensor) -> Tensors:
+        """Map inputs as a call does, to {head: [(C,) R, size]} of the R ``rows`` alone; batch statistics are of all."""
+        return self._heads(self._features(inputs)[..., rows, :])
+
     def several(self, obs: Tensor, action: Tensor) -> Tensors:
         """Map ``obs`` [B, …] and several actions in each, [B, M, A], to {head: [(C,) B, M, size]}: each layer one product.
 
@@ -155,11 +159,17 @@ class TFNet:
     def _hidden(self, x: Tensor) -> Tensor:
         """The layers on their joined inputs [(C,) B, I], [(C,) B, U]."""
         net = self._net
+        x = self._normed(x, 0)  # [(C,) B, I]
         for index, layer in enumerate(net.layers):
-            x, scope = self._normed(x, index), f"{net.name}/dense_{index}"  # [(C,) B, I]
+            scope = f"{net.name}/dense_{index}"
+            if net.unit_kernels:
+                x = tf.matmul(x, self._weights[f"{scope}/kernel"])  # [(C,) B, U]
+                x = ACTIVATION[layer.activation](self._normed(x, index + 1))  # [(C,) B, U]
+                continue
             dense = isinstance(layer, Dense)
             x = self._dense(x, scope, layer) if dense else self._residual(x, scope, layer)  # [(C,) B, U]
-        return self._normed(x, len(net.layers))  # [(C,) B, U]
+            x = self._normed(x, index + 1)  # [(C,) B, U]
+        return x
 
     def _heads(self, x: Tensor) -> Tensors:
         net = self._net
@@ -265,18 +275,19 @@ class TFNet:
         return x * scale + offset
 
     def _normed(self, x: Tensor, index: int) -> Tensor:
-        """Batch normalisation of a dense layer's input; the identity in nets without it."""
+        """Batch normalisation ``index`` of those of a net; the identity in nets without it."""
         if not self._net.batch_norm:
             return x
         scope = f"{self._net.name}/norm_{index}"
-        scale, offset = (self._row(self._weights[f"{scope}/{part}"]) for part in ("scale", "offset"))
+        scale, offset = self._row(self._weights[f"{scope}/scale"]), self._weights.get(f"{scope}/offset")
         if self._training:
             mean = tf.reduce_mean(x, axis=-2)  # [(C,) U]
             var = tf.reduce_mean(tf.square(x - self._row(mean)), axis=-2)  # [(C,) U]
             self.statistics[f"{scope}/mean"], self.statistics[f"{scope}/var"] = mean, var
         else:
             mean, var = self._weights[f"{scope}/mean"], self._weights[f"{scope}/var"]
-        return (x - self._row(mean)) * (scale / tf.sqrt(self._row(var) + BATCH_EPSILON)) + offset
+        x = (x - self._row(mean)) * (scale / tf.sqrt(self._row(var) + BATCH_EPSILON))
+        return x if offset is None else x + self._row(offset)
 
 
 def scaled(image: Tensor, zero_mean: bool) -> Tensor:

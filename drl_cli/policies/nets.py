@@ -6,6 +6,8 @@
 
 Sources: noisy layers, Fortunato et al. 2018 (arXiv 1706.10295), factorised form; batch normalisation of every layer's
 input, Bhatt et al. 2024, "CrossQ" (arXiv 1902.05605); state-dependent exploration, Raffin et al. 2020 (arXiv 2005.05719);
+batch
+normalisation between kernel and activation, kernels on the unit sphere, Palenicek et al. 2025, "XQC" (arXiv 2509.25174);
 initial kernels, Glorot & Bengio 2010, eq. 16; LSTM, Gers et al. 2000 (no peepholes), whose forget gates begin open with a
 bias of 1 (Jozefowicz et al. 2015, section 2.2). Orthogonal initial weights of actor-critics: Saxe et al. 2014 (arXiv
 1312.6120); the gains √2 after hidden layers, 0.01 at the policy's heads and 1 at the value's, Engstrom et al. 2020 (arXiv
@@ -129,6 +131,10 @@ class NetSpec:
     ``lstm`` puts so many recurrent cells between ``layers`` and heads, 0 none; its gates are columns of one kernel in the
     order input, forget, output, candidate. Such a net has one copy and neither ``batch_norm`` nor ``sde``.
 
+    With ``unit_kernels``, which needs ``batch_norm``, the layers are XQC's: a kernel without a bias, batch normalisation,
+    the activation; the heads' input is not normalised. Each column of these kernels, and of the affine heads', has length 1.
+    The normalisation before the first kernel has no offset.
+
     ``free_heads`` names heads that are the same whatever comes in: a vector that is learnt by itself.
 
     ``custom`` (see ``policies.custom_models.reference``) names a network of one's own that sees the first input, an
@@ -152,6 +158,7 @@ class NetSpec:
     free_heads: tuple[str, ...] = ()
     custom: tuple[str, ...] = ()
     image_at: int = 0
+    unit_kernels: bool = False
 
     @property
     def own(self) -> custom_models.Model:
@@ -231,9 +238,12 @@ class NetSpec:
         self._dense(shapes, f"{self.name}/{head}", width, Dense(size, "linear", noisy=self.noisy_heads))
 
     def _layer(self, shapes: Shapes, scope: str, width: int, layer: Layer) -> int:
-        if isinstance(layer, Dense):
-            return self._dense(shapes, scope, width, layer)
-        shapes |= {f"{scope}/{name}": shape for name, shape in layer.shapes(width).items()}
+        if self.unit_kernels:
+            shapes[f"{scope}/kernel"] = (width, layer.units)
+        elif isinstance(layer, Dense):
+            self._dense(shapes, scope, width, layer)
+        else:
+            shapes |= {f"{scope}/{name}": shape for name, shape in layer.shapes(width).items()}
         return layer.units
 
     def _dense(self, shapes: Shapes, scope: str, width: int, layer: Dense) -> int:
@@ -246,13 +256,20 @@ class NetSpec:
 
     def _norm(self, shapes: Shapes, index: int, width: int) -> None:
         if self.batch_norm:
-            for part in ("scale", "offset", *RUNNING):
+            # What a kernel makes of an offset of all rows is taken away by the normalisation after it.
+            shifted = not (self.unit_kernels and self.layers and index == 0)
+            for part in ("scale", *(("offset",) if shifted else ()), *RUNNING):
                 shapes[f"{self.name}/norm_{index}/{part}"] = (width,)
 
     def trainable(self) -> list[str]:
         """Return the names of the weights that gradients change: all but running statistics."""
         own = self.own_names()
         return [name for name in self.weight_shapes() if name in own or name.rpartition("/")[2] not in RUNNING]
+
+    def unit_names(self) -> list[str]:
+        """Return the names of the kernels whose columns have length 1; [] without ``unit_kernels``."""
+        scopes = [f"dense_{index}" for index in range(len(self.layers))] + [head for head, _ in self.affine_heads()]
+        return [f"{self.name}/{scope}/kernel" for scope in scopes] if self.unit_kernels else []
 
     def initial_weights(
         self, rng: np.random.Generator, head_scale: float = 1.0, sigma: float = 0.5, log_std: float = -3.0
@@ -285,6 +302,8 @@ class NetSpec:
                 weights[name] = np.full(shape, 1.0 if part in _ONES else 0.0, np.float32)
         if self.lstm:
             weights[f"{self.name}/lstm/bias"][self.lstm : 2 * self.lstm] = 1.0  # the forget gates begin open
+        for name in self.unit_names():
+            weights[name] /= np.linalg.norm(weights[name], axis=-2, keepdims=True)
         return weights
 
     def _own_weights(self, rng: np.random.Generator) -> dict[str, np.ndarray]:

@@ -159,7 +159,7 @@ def _net(data: Any) -> NetSpec:
         tuple((str(name), _sizes([size], most)[0]) for name, size in data[key])
         for key, most in (("inputs", MAX_PIXELS), ("heads", MAX_OUTPUTS))
     )
-    flags = {name: bool(data[name]) for name in ("zero_mean", "noisy_heads", "batch_norm", "sde")}
+    flags = {name: bool(data[name]) for name in ("zero_mean", "noisy_heads", "batch_norm", "unit_kernels", "sde")}
     net = NetSpec(
         name=str(data["name"]),
         inputs=inputs,

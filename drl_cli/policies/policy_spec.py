@@ -208,6 +208,12 @@ class PolicySpec:
             return f"{len(self.nets)} nets of {[net.copies for net in self.nets][:5]} copies; one net of one copy acts"
         if len({net.name for net in self.nets}) < len(self.nets):
             return f"several nets of one name: {', '.join(net.name[:60] for net in self.nets[:5])}"
+        for net in self.nets:
+            plain = all(isinstance(layer, Dense) and not (layer.layer_norm or layer.noisy) for layer in net.layers)
+            if net.unit_kernels and not (net.batch_norm and plain and not net.head_layers and not net.noisy_heads):
+                return (
+                    f"kernels of unit length without batch normalisation or in other than plain layers: {net.name[:60]}"
+                )
         return None
 
     def _state_misfit(self) -> str | None:

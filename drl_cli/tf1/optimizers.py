@@ -1,4 +1,4 @@
-"""Adam and RMSProp over a list of resource variables, applied with the fused kernels, and the gradient's norm.
+"""Adam and RMSProp over a list of resource variables, applied with the fused kernels, the gradient's norm, and projections.
 
 State is kept in ordinary variables of our own names, so that checkpoints hold it by name.
 
@@ -17,6 +17,7 @@ import numpy as np
 from drl_cli.tf1.tensorflow import Tensor, Variable, tf
 
 BETA_1, BETA_2, EPSILON = 0.9, 0.999, 1e-8
+ROUNDING = 5e-7  # of the length of a column of float32, four times the resolution of 1
 
 
 class Adam:
@@ -72,6 +73,20 @@ def clipped(gradients: Sequence[Tensor], most: float | None) -> tuple[list[Tenso
         return list(gradients), norm
     scale = tf.minimum(1.0, most / tf.maximum(norm, 1e-12))  # scalar
     return [gradient * scale for gradient in gradients], norm
+
+
+def project_columns(kernels: Iterable[Variable]) -> None:
+    """Divide every column of ``kernels``, [(C,) I, U] each, by its length, which is 1 afterwards.
+
+    A column whose length differs from 1 by rounding alone stays as it is, so that what is not learnt does not change.
+
+    Source: Palenicek et al. 2025, "Scaling Off-Policy Reinforcement Learning with Batch and Weight Normalization" (arXiv
+    2502.07523), section 4: the projection onto the unit sphere after each step of the optimiser.
+    """
+    for kernel in kernels:
+        length = tf.sqrt(tf.reduce_sum(tf.square(kernel), axis=-2, keepdims=True))  # [(C,) 1, U]
+        length = tf.where(tf.abs(length - 1.0) < ROUNDING, tf.ones_like(length), length)
+        kernel.assign(kernel / tf.maximum(length, 1e-12))  # [(C,) I, U]
 
 
 class RMSProp:

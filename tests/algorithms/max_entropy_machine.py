@@ -3,11 +3,12 @@
 import numpy as np
 from machine import RATES, Machine, discrete_spaces, spaces
 
-from drl_cli.algorithms import cql_graph, crossq, crossq_graph, sac, sac_graph, tqc, tqc_graph
+from drl_cli.algorithms import cql_graph, crossq, crossq_graph, sac, sac_graph, tqc, tqc_graph, xqc, xqc_graph
 from drl_cli.algorithms.cql import CQLConfig
 from drl_cli.algorithms.crossq import CrossQConfig
 from drl_cli.algorithms.sac import SACConfig
 from drl_cli.algorithms.tqc import TQCConfig
+from drl_cli.algorithms.xqc import XQCConfig
 from drl_cli.config.sections.max_entropy import Optimization
 
 OBS, ACTION, N, SEED = 2, 2, 3, 5
@@ -17,10 +18,12 @@ KINDS = {
     "discrete": (SACConfig, (sac, sac_graph), "Discrete"),
     "tqc": (TQCConfig, (tqc, tqc_graph), "Box"),
     "crossq": (CrossQConfig, (crossq, crossq_graph), "Box"),
+    "xqc": (XQCConfig, (xqc, xqc_graph), "Box"),
     "cql": (CQLConfig, (sac, cql_graph), "Box"),
     "cql discrete": (CQLConfig, (sac, cql_graph), "Discrete"),
 }
 _SMALL = {"tqc": {"n_quantiles": 3, "top_quantiles_to_drop_per_net": 1}, "crossq": {"policy_delay": 1}}
+_SMALL["xqc"] = {"policy_delay": 1, "reward_scaling": False, "num_atoms": 5, "v_min": -2.0, "v_max": 3.0}
 _SMALL |= dict.fromkeys(("cql", "cql discrete"), {"bc_iters": 0, "num_actions": 2})
 
 

@@ -25,6 +25,7 @@ VALUES = {"model": SMALL, "hiddens": (5,)}
 NETS = {"SAC": SOFT, "TQC": SOFT, "CROSSQ": SOFT, "CQL": SOFT | {"bc_iters": 2, "num_actions": 2}}
 NETS |= dict.fromkeys(("TD3", "DDPG", "APEX_DDPG", "IQL"), DETERMINISTIC) | {"TD3BC": DETERMINISTIC | NO_FILTER}
 NETS |= dict.fromkeys(("DQN", "QRDQN", "SimpleQ", "APEX"), VALUES)
+NETS["XQC"] = SOFT | {"reward_scaling": False, "num_atoms": 5, "v_min": -2.0, "v_max": 3.0}
 NETS["MADDPG"] = DETERMINISTIC | {"n_step": 1}
 NETS |= dict.fromkeys(("QMIX", "VDN"), {"model": SMALL, "mixing_embed_dim": 3, "hypernet_hiddens": (4,)})
 NETS["R2D2"] = VALUES | {"model": SMALL | {"lstm_cell_size": 4, "max_seq_len": 3}, "burn_in": 1}
@@ -60,6 +61,7 @@ CASES |= {
     "CROSSQ-Box-image-averaged-prioritized": Case(
         "CROSSQ", "Box", {"policy_average": 0.9, "prioritized_replay": True}, True
     ),
+    "XQC-Box-image-averaged-prioritized": Case("XQC", "Box", {"policy_average": 0.9, "prioritized_replay": True}, True),
     "CQL-Box-image-lagrangian-prioritized": Case("CQL", "Box", {"lagrangian": True, "prioritized_replay": True}, True),
     "CQL-Discrete-lagrangian-averaged": Case("CQL", "Discrete", {"lagrangian": True, "policy_average": 0.9}),
     "IQL-Box-averaged-prioritized": Case("IQL", "Box", {"policy_average": 0.9, "prioritized_replay": True}),

@@ -30,6 +30,7 @@ SCHEDULES = {
     "RNNSAC": {"critic": ALWAYS, "policy": ALWAYS, "target": THIRD},
     "TQC": {"critic": ALWAYS, "policy": ALWAYS, "target": THIRD},
     "CROSSQ": {"critic": ALWAYS, "policy": FIRST_OF_3},
+    "XQC": {"critic": ALWAYS, "policy": FIRST_OF_3, "target": THIRD},
     "TD3": {"critic": ALWAYS, "policy": SECOND, "target": SECOND},
     "DDPG": {"critic": ALWAYS, "policy": ALWAYS, "target": THIRD},
     "APEX_DDPG": {"critic": ALWAYS, "policy": ALWAYS, "target": THIRD},
@@ -46,7 +47,7 @@ SCHEDULES = {
     "MADDPG": {"critic": ALWAYS, "policy": ALWAYS, "target": THIRD},
 }
 
-OPTIMISERS = {name: {"actor", "critic", "entropy"} for name in ("SAC", "RNNSAC", "TQC", "CROSSQ", "CQL")}
+OPTIMISERS = {name: {"actor", "critic", "entropy"} for name in ("SAC", "RNNSAC", "TQC", "CROSSQ", "XQC", "CQL")}
 OPTIMISERS |= {name: {"actor", "critic"} for name in ("TD3", "DDPG", "APEX_DDPG", "TD3BC", "MADDPG")}
 OPTIMISERS |= {"IQL": {"actor", "critic", "value"}}
 OPTIMISERS |= {name: {"q"} for name in ("DQN", "QRDQN", "SimpleQ", "APEX", "R2D2", "QMIX", "VDN")}

@@ -13,7 +13,17 @@ FILTERS = {"observation_filter": "MeanStdFilter", "reward_scaling": True}
 RAW = np.random.default_rng(1).normal([3, -40, 0], [2, 10, 0], (99, 3)).astype(np.float32)
 RETURNS = np.float32([2, 4, 12, 6])  # variance 14
 # One for each way of learning.
-ROWS = ("SAC-Box", "CROSSQ-Box", "CQL-Box", "IQL-Box", "TD3-Box", "TD3BC-Box", "DQN-Discrete", "R2D2-Discrete")
+ROWS = (
+    "SAC-Box",
+    "CROSSQ-Box",
+    "XQC-Box",
+    "CQL-Box",
+    "IQL-Box",
+    "TD3-Box",
+    "TD3BC-Box",
+    "DQN-Discrete",
+    "R2D2-Discrete",
+)
 
 
 @pytest.mark.parametrize("name", ROWS)

@@ -15,6 +15,8 @@ STATISTICS = {
     *("mean_q", "min_q", "max_q", "mean_td_error", "actor_loss", "critic_loss", "alpha_loss", "alpha_value"),
     *("target_entropy", "policy_entropy", "grad_norm_critic", "grad_norm_actor"),
 }
+STILL = {"xqc": {"policy/norm_1/mean"}}
+"""What an update need not change: outputs of XQC's first kernel, whose inputs have mean 0, have mean 0 but for rounding."""
 each_kind = pytest.mark.parametrize("kind", KINDS)
 
 
@@ -38,8 +40,8 @@ def test_one_update_changes_every_variable_and_reports_these_statistics(kind):
         parts = _parts(started.values())
         assert set(started.values()) == parts["critic"] | parts["actor"]
         transitions = block(kind, made)
-        assert started.changed(transitions, 1) == parts["critic"] | parts["actor"]
-        own = {"cql_gap"} if kind.startswith("cql") else set()
+        assert started.changed(transitions, 1) | STILL.get(kind, set()) == parts["critic"] | parts["actor"]
+        own = {"cql_gap"} if kind.startswith("cql") else {"edge_mass"} if kind == "xqc" else set()
         assert set(started.run(transitions, 1)["stats"]) == STATISTICS | own
 
 
@@ -68,7 +70,13 @@ def test_policy_delay_of_three_keeps_its_phase_over_calls_of_any_length(kind):
         for first, count in ((0, 2), (2, 3)):
             started.run({name: np.roll(values, -first, axis=0) for name, values in transitions.items()}, count)
         together = started.values()
-    assert [parts["actor"] <= changed for changed in found] == [True, False, False, True, False]
+    assert [parts["actor"] - STILL.get(kind, set()) <= changed for changed in found] == [
+        True,
+        False,
+        False,
+        True,
+        False,
+    ]
     assert all(not parts["actor"] & found[index] for index in (1, 2, 4))
     assert apart["actor_adam/count"] == apart["entropy_adam/count"] == 2 and apart["critic_adam/count"] == 5
     assert all(np.array_equal(apart[name], together[name]) for name in apart)
@@ -94,9 +102,9 @@ def test_a_row_of_weight_zero_moves_no_weight(kind):
     made = config(kind, prioritized_replay=True)
     transitions = block(kind, made)
     transitions["weight"][:, 0] = 0.0
-    # CrossQ's batch statistics see every row's states and actions: there the reward alone may differ.
+    # Batch statistics see every row's states and actions: there the reward alone may differ.
     other = {name: value.copy() for name, value in transitions.items()}
-    for name in ("reward",) if kind == "crossq" else ("reward", "obs", "next_obs", "action"):
+    for name in ("reward",) if kind in ("crossq", "xqc") else ("reward", "obs", "next_obs", "action"):
         other[name][:, 0] = (other[name][:, 0] + 1) % N if other[name].dtype == np.int32 else other[name][:, 0] * -0.5
     found = []
     for given in (transitions, other):

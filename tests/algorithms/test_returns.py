@@ -29,6 +29,8 @@ FREE = {"optimization": {"actor_learning_rate": 0.0, "critic_learning_rate": RAT
 FREE |= {"initial_alpha": 1e-6}  # entropy is worth nothing
 KEYS = {"SAC": FREE, "TQC": FREE | {"top_quantiles_to_drop_per_net": 0, "n_quantiles": 5}}
 KEYS |= {"CROSSQ": FREE | {"train_batch_size": 256}}  # what it judges by is normalised by what it happens to draw
+ATOMS = {"num_atoms": 26, "v_min": 0.0, "v_max": 12.5}
+KEYS |= {"XQC": FREE | ATOMS | {"train_batch_size": 256}}
 KEYS |= {"CQL": FREE | {"min_q_weight": 0.0}}  # what is held down is worth less than it is
 KEYS |= {name: {"actor_lr": 0.0, "critic_lr": RATE, "l2_reg": 0.0} for name in ("TD3", "DDPG", "APEX_DDPG", "TD3BC")}
 KEYS |= {"IQL": {"actor_lr": 0.0, "critic_lr": RATE, "value_lr": RATE, "expectile": 0.5}}
@@ -42,7 +44,7 @@ LINEAR = {
 # Recurrent critics are told by sequences what they are worth: see ``test_r2d2``.
 ROWS = [row for row in REPLAYED if row.postprocess != "sequences" and not row.team]
 KINDS = [(row.name, kind, n, {}) for row in ROWS for kind in row.actions for n in (1, 3)]
-KINDS += [("DQN", "Discrete", 3, {"num_atoms": 26, "v_min": 0.0, "v_max": 12.5})]
+KINDS += [("DQN", "Discrete", 3, ATOMS)]
 
 
 def linear(row):
@@ -100,5 +102,8 @@ def judged(row, made, spec, values):
     for inputs in given:
         (head,) = Forward(critic, values)(inputs if len(inputs) > 1 else inputs[0]).values()
         head = head.reshape(critic.copies, len(seen), -1)
+        if row.name == "XQC":
+            chances = np.exp(head - head.max(axis=-1, keepdims=True))
+            head = (chances / chances.sum(axis=-1, keepdims=True)) @ np.linspace(0.0, 12.5, 26)[:, None]
         columns.append(head.mean(axis=-1).T if row.name == "TQC" else np.concatenate(list(head), axis=-1))
     return np.concatenate(columns, axis=-1)

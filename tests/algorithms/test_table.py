@@ -23,6 +23,7 @@ def test_sac_is_found_with_its_parts():
     [
         ("TQC", ("Box",)),
         ("CROSSQ", ("Box",)),
+        ("XQC", ("Box",)),
         ("TD3", ("Box",)),
         ("DDPG", ("Box",)),
         ("APEX_DDPG", ("Box",)),

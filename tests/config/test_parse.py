@@ -121,7 +121,7 @@ def test_problem_names_key_value_allowed_and_nearest(mapping, text):
 @pytest.mark.parametrize(
     ("name", "mapping", "text"),
     [
-        ("SAC", {"num_atoms": 51}, "num_atoms: a key of DQN, SimpleQ, APEX, not of SAC (--config)."),
+        ("SAC", {"num_atoms": 51}, "num_atoms: a key of XQC, DQN, SimpleQ, APEX, not of SAC (--config)."),
         (
             "DQN",
             {"twin_q": True},
@@ -136,8 +136,8 @@ def test_problem_names_key_value_allowed_and_nearest(mapping, text):
         (
             "DDPG",
             {"optimization": {"actor_learning_rate": 0.1}},
-            "optimization: a key of SAC, RNNSAC, TQC, CROSSQ, CQL, not of DDPG: the learning rates are actor_lr and critic_lr "
-            "(--config).",
+            "optimization: a key of SAC, RNNSAC, TQC, CROSSQ, XQC, CQL, not of DDPG: the learning rates are actor_lr and "
+            "critic_lr (--config).",
         ),
         (
             "DDPG",
@@ -147,7 +147,7 @@ def test_problem_names_key_value_allowed_and_nearest(mapping, text):
         (
             "QRDQN",
             {"num_atoms": 51},
-            "num_atoms: a key of DQN, SimpleQ, APEX, not of QRDQN: it learns n_quantiles quantiles (--config).",
+            "num_atoms: a key of XQC, DQN, SimpleQ, APEX, not of QRDQN: it learns n_quantiles quantiles (--config).",
         ),
     ],
 )

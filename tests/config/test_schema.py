@@ -605,6 +605,20 @@ DIFFERENCES = {
         {"policy_delay": 3, "bn_momentum": 0.99, "beta_1": 0.5},
         {"tau", "target_network_update_freq", "target_entropy_fraction", *_ENSEMBLE},
     ),
+    "XQC": (
+        {
+            "num_atoms": 101,
+            "v_min": -5.0,
+            "v_max": 5.0,
+            "tau": 0.05,
+            "policy_delay": 3,
+            "bn_momentum": 0.99,
+            "beta_1": 0.9,
+            "initial_alpha": 0.01,
+            "reward_scaling": True,
+        },
+        {"target_entropy_fraction", *_ENSEMBLE},
+    ),
     "CQL": (
         {
             **_RECORDED,

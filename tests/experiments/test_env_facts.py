@@ -9,7 +9,7 @@ from drl_cli.errors import DrlError
 from drl_cli.experiments import spec
 
 TWO_POLES = "drl/MultiAgentCartPole-v1"
-TRAINS_SEVERAL = "PPO PQN PG A2C IMPALA APPO DQN QRDQN SimpleQ APEX SAC TQC CROSSQ TD3 DDPG APEX_DDPG"
+TRAINS_SEVERAL = "PPO PQN PG A2C IMPALA APPO DQN QRDQN SimpleQ APEX SAC TQC CROSSQ XQC TD3 DDPG APEX_DDPG"
 
 
 @pytest.fixture(autouse=True)

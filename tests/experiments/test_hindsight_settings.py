@@ -19,7 +19,7 @@ def test_algorithms_for_discrete_actions_take_it(run):
     assert made("hindsight_goals=4", run=run, env="drl/BitFlipping-v1").config.hindsight_goals == 4
 
 
-@pytest.mark.parametrize("run", ["SAC", "TQC", "CROSSQ", "TD3", "DDPG", "APEX_DDPG"])
+@pytest.mark.parametrize("run", ["SAC", "TQC", "CROSSQ", "XQC", "TD3", "DDPG", "APEX_DDPG"])
 def test_algorithms_for_continuous_actions_take_it(run):
     assert made("hindsight_goals=4", run=run).config.hindsight_goals == 4
 

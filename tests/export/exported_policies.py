@@ -39,6 +39,9 @@ PLAIN = {
     "deterministic, batch and layer normalisation": _box(
         "deterministic", (("mean", 2),), layers=(Dense(7, "elu", True), Dense(6)), batch_norm=True
     ),
+    "squashed gaussian, kernels of unit length": _box(
+        "squashed_gaussian", layers=(Dense(7, "elu"), Dense(6)), batch_norm=True, unit_kernels=True
+    ),
     "deterministic, residual blocks": _box("deterministic", (("mean", 2),), layers=(Residual(6, 2, "relu"),)),
     "gaussian that is neither scaled nor clipped": _box(
         "gaussian", action=ActionSpec((-2.0, 0.0), (2.0, 1.0), False, False)

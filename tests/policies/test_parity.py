@@ -91,6 +91,7 @@ FEATURES = {
     "heads with layers of their own": {"layers": (Dense(7),), "head_layers": (Dense(6, "tanh"), Dense(5, noisy=True))},
     "residual blocks": {"layers": (Residual(6, 2, "swish"),), "head_layers": (Dense(4),)},
     "batch normalisation": {"layers": (Dense(7), Dense(6, "tanh")), "batch_norm": True},
+    "kernels of unit length": {"layers": (Dense(7), Dense(6, "tanh")), "batch_norm": True, "unit_kernels": True},
     "batch normalisation without layers": {"layers": (), "batch_norm": True},
     "state-dependent exploration": {"layers": (Dense(7, "tanh"),), "sde": True},
 }

@@ -63,6 +63,7 @@ RUNS = {
     "SAC gSDE": ("SAC", "Pendulum-v1", {"use_sde": True}),
     "CROSSQ": ("CROSSQ", "Pendulum-v1", {"policy_average": 0.9}),
     "TQC": ("TQC", "Pendulum-v1", {}),
+    "XQC": ("XQC", "Pendulum-v1", {"policy_average": 0.9}),
     "SAC filtered": ("SAC", "Pendulum-v1", FILTERED),
     "DQN filtered": ("DQN", "CartPole-v1", FILTERED | {"worker_side_prioritization": True}),
     "SAC hindsight": ("SAC", "drl/PointReach-v1", HINDSIGHT),

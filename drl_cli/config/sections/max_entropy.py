@@ -1,4 +1,4 @@
-"""Keys of algorithms that learn a squashed Gaussian policy with an entropy bonus: SAC, TQC, CrossQ.
+"""Keys of algorithms that learn a squashed Gaussian policy with an entropy bonus: SAC, TQC, CrossQ, XQC.
 
 Names and meanings are RLlib's SAC (1.0.1; Haarnoja et al. 2018, arXiv:1812.05905) where it has them; ``use_sde`` and
 ``log_std_init`` are Stable-Baselines3's (Raffin et al. 2021, arXiv:2005.05719).

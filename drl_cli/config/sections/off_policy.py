@@ -1,7 +1,7 @@
 """Keys that off-policy algorithms share: target networks, critics; and values that exclude one another.
 
-Mixed into the configs of SAC, TQC, CrossQ, DDPG, DQN, IQL and their kin. Names and meanings are RLlib's (SAC, DDPG and DQN,
-1.0.1).
+Mixed into the configs of SAC, TQC, CrossQ, XQC, DDPG, DQN, IQL and their kin. Names and meanings are RLlib's (SAC, DDPG and
+DQN, 1.0.1).
 """
 
 import math
@@ -48,6 +48,19 @@ class TwinKeys(Section):
     """One critic or two."""
 
     twin_q: bool = key(True, "Clipped double Q-learning: two critics, with the minimum of their estimates as target.")
+
+
+class AtomKeys(Section):
+    """The range of the atoms of a distribution over returns; ``num_atoms`` is a key of who has them."""
+
+    v_min: float = key(-10.0, "Lowest of these values.", "return", needs=("num_atoms", 2), ge=-1e9, le=1e9)
+    v_max: float = key(10.0, "Highest of these values.", "return", needs=("num_atoms", 2), ge=-1e9, le=1e9)
+
+    @model_validator(mode="after")
+    def _spans_a_range(self) -> Self:
+        if self.v_min >= self.v_max:
+            raise MisfitError("v_min", f"{self.v_min:g} is not below v_max {self.v_max:g}")
+        return self
 
 
 class DelayKeys(Section):

@@ -5,9 +5,11 @@ import pytest
 
 from drl_cli.algorithms.losses.value import (
     cross_entropy,
+    lowest_distribution,
     projected,
     quantile_errors,
     quantile_huber,
+    soft_projected,
     value_target,
 )
 from drl_cli.tf1.tensorflow import tf
@@ -90,6 +92,33 @@ def test_projected_keeps_mass_and_mean_of_random_targets(run, low, high, atoms):
     np.testing.assert_allclose(found @ support, (chances * clipped).sum(axis=1), atol=2e-6 * (high - low) * atoms)
     np.testing.assert_allclose(found, slow_projection(reward, discount, chances, support), atol=2e-5)
     assert found.min() >= 0.0
+
+
+def test_soft_projected_moves_each_atom_by_what_the_entropy_is_worth(run):
+    # −0.5 + 0.5·(atom + 2) of the atoms −1, 0, 1 is 0, ½, 1; without entropy −1, −½, 0; what ends has none
+    chances = tf.constant([[0.5, 0.25, 0.25]] * 3)
+    reward, discount = tf.constant([-0.5, -0.5, -0.5]), tf.constant([0.5, 0.5, 0.0])
+    found = soft_projected(reward, discount, chances, tf.constant([2.0, 0.0, 2.0]), -1.0, 1.0)
+    assert run([found]) == [[[0.0, 0.625, 0.375], [0.625, 0.375, 0.0], [0.5, 0.5, 0.0]]]
+
+
+def test_soft_projected_gives_no_gradient(run):
+    inputs = [tf.constant([0.25]), tf.constant([1.0]), tf.constant([[0.5, 0.5, 0.0]]), tf.constant([0.5])]
+    assert run(tf.gradients(soft_projected(*inputs, -1.0, 1.0), inputs)) == [None] * 4
+
+
+def test_lowest_distribution_is_whole_that_of_the_lower_mean_in_each_row(run):
+    # means 0 and 0.25; 0.5 and −0.5; equal ones, of which the first stays
+    one = [[0.5, 0.0, 0.5], [0.0, 0.5, 0.5], [0.0, 1.0, 0.0]]
+    other = [[0.25, 0.25, 0.5], [0.5, 0.5, 0.0], [0.5, 0.0, 0.5]]
+    found = lowest_distribution(tf.constant([one, other]), tf.constant([-1.0, 0.0, 1.0]))
+    assert run([found]) == [[one[0], other[1], one[2]]]
+
+
+def test_cross_entropy_of_several_critics_has_the_same_target_for_each(run):
+    logits = tf.constant(np.log(np.float32([[[0.25, 0.75]], [[0.5, 0.5]]])))
+    found = run([cross_entropy(tf.constant([[1.0, 0.0]]), logits)])[0]
+    np.testing.assert_allclose(found, [[1.3862944], [0.6931472]], rtol=1e-6)  # log 4, log 2
 
 
 def test_cross_entropy_is_smallest_where_the_chances_are_the_target(run):

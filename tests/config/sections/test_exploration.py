@@ -34,6 +34,7 @@ DEFAULT = {
     "RNNSAC": {**DRAWN, "random_timesteps": 1000},
     "TQC": DRAWN,
     "CROSSQ": DRAWN,
+    "XQC": DRAWN,
     "CQL": {**DRAWN, "random_timesteps": 0},
     "IQL": {**DRAWN, "random_timesteps": 0},
     "DDPG": {"type": "OrnsteinUhlenbeckNoise", **OU, **SCALE, **RANDOM},

@@ -67,8 +67,7 @@ def test_dqn_has_blocks_before_its_streams():
         (
             "CROSSQ",
             {"Q_model": {"residual_blocks": True}},
-            "Q_model.residual_blocks: CrossQ normalises every layer's input by the batch; leave it out, or use SAC "
-            "(--config).",
+            "Q_model.residual_blocks: layers are normalised by the batch here; leave it out, or use SAC (--config).",
         ),
     ],
 )
