@@ -168,6 +168,7 @@ def experiment_part():
         name: one for name, one in experiment_aliases.IDLE_KEYS.items() if name not in ExperimentKeys.model_fields
     }
     idle = [(_code(name), f"No effect: {one.why}.") for name, one in unread.items()]
+    idle += [(_code(name), "Read as storage_path.") for name in experiment_aliases.STORAGE]
     idle += [(_code(experiment_aliases.BUDGET), f"Read as a stop rule on {experiment_aliases.STOP_FIELD}.")]
     refused = [
         (_code(name), f"Refused: {text}" if text else "Refused.") for name, text in experiment_keys.NOT_YET.items()

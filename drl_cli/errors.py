@@ -10,7 +10,8 @@ what to do next. Programmer mistakes raise ``ValueError`` and the like, and end 
     │   ├── EnvError                an environment that is unknown, broken, or does not fit
     │   ├── CheckpointError         missing, damaged, foreign or newer
     │   ├── ExperienceError         files of recorded steps: missing, malformed, or of another environment
-    │   └── RunFolderError          cannot be written, or another run holds it
+    │   ├── RunFolderError          cannot be written, or another run holds it
+    │   └── StorageError            a storage (s3://…, file://…) that cannot be opened, read or written
     ├── ExportFailed 1              an exported policy does not do what the checkpoint's does
     ├── RunFailed 3                 the run cannot go on (divergence, an environment that keeps failing)
     │   ├── Diverged
@@ -25,12 +26,15 @@ import difflib
 import errno
 import json
 import os
+import re
 import traceback
 from collections.abc import Iterable
 
 _OWN = os.path.dirname(os.path.abspath(__file__))
 _STANDARD = os.path.dirname(os.path.abspath(os.__file__))
 _INSTALLED = ("site-packages", "dist-packages")
+_URI_PASSWORD = re.compile(r"(://[^?#\s\"':@]*:)[^?#\s\"']*@")
+_URI_OPTION = re.compile(r"([?&][\w.-]*(?:secret|passw|token|key|sas|sig)[\w.-]*=)[^&\s\"']*", re.IGNORECASE)
 _LIBRARIES = ("gymnasium", "numpy")  # what an environment calls, and what calls it
 
 
@@ -64,6 +68,10 @@ class ExperienceError(InputError):
 
 class RunFolderError(InputError):
     """A results folder cannot be written, or belongs to another run."""
+
+
+class StorageError(InputError):
+    """A storage that a URI names cannot be opened, read or written: credentials, network, permissions, a name."""
 
 
 class ExportFailed(DrlError):
@@ -188,13 +196,18 @@ def _is_installed(path: str) -> bool:
     return path.startswith(_STANDARD + os.sep) or any(f"{os.sep}{name}{os.sep}" in path for name in _INSTALLED)
 
 
+def without_passwords(text: str) -> str:
+    """Return ``text`` with the passwords and secret options of the URIs in it as ``***``."""
+    return _URI_OPTION.sub(r"\1***", _URI_PASSWORD.sub(r"\1***@", text))
+
+
 def shown(value: object) -> str:
-    """Return a value as it would be typed, cut to 60 characters."""
+    """Return a value as it would be typed, cut to 60 characters; passwords in URIs are hidden."""
     try:
         text = json.dumps(value, ensure_ascii=False)
     except (TypeError, ValueError):
         text = repr(value)
-    text = text.encode("utf-8", "replace").decode("utf-8")
+    text = without_passwords(text.encode("utf-8", "replace").decode("utf-8"))
     return text if len(text) <= 60 else text[:57] + "…"
 
 

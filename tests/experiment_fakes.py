@@ -78,6 +78,7 @@ class Spec:
     origins: dict = dataclasses.field(default_factory=lambda: {"run": "--run", "config.gamma": "-s"})
     loggers: tuple = ()
     log_format: str = "text"
+    storage_path: str | None = None
 
 
 class StopRequest(StopCondition):

@@ -6,7 +6,7 @@ import linecache
 import numpy as np
 import pytest
 
-from drl_cli.errors import EnvError, RaisedElsewhere, failure, machine_failure, place_of
+from drl_cli.errors import EnvError, RaisedElsewhere, failure, machine_failure, place_of, shown
 
 
 @pytest.mark.parametrize(
@@ -66,3 +66,16 @@ def test_an_error_that_was_never_raised_has_no_place():
 def test_a_place_that_came_with_an_error_from_another_process_is_kept():
     error = type("Burnt", (RaisedElsewhere,), {"place": "motor.py:3, in step"})("out of fuel")
     assert failure(error) == "Burnt: out of fuel (motor.py:3, in step)."
+
+
+@pytest.mark.parametrize(
+    ("typed", "seen"),
+    [
+        ("s3://key:hunter2@bucket/a", '"s3://key:***@bucket/a"'),
+        ("s3://key:hun/ter2@bucket/a", '"s3://key:***@bucket/a"'),
+        ("s3://bucket?secret_key=hunter2&region=x", '"s3://bucket?secret_key=***&region=x"'),
+        ("hdfs://host:8020/a", '"hdfs://host:8020/a"'),
+    ],
+)
+def test_shown_uri_hides_its_secrets(typed, seen):
+    assert shown(typed) == seen

@@ -41,12 +41,6 @@ TRAIN = {
     "--torch": Old(_GRAPHS, None, ()),
     "--eager": Old(_GRAPHS, None, ()),
     "--trace": Old(_GRAPHS, None, ()),
-    "--upload-dir": Old(
-        "results are written under --local-dir, which may be a mounted folder. Copy them from there with the tool of your "
-        "storage, such as: aws s3 sync RUN_FOLDER URI",
-        "URI",
-        ("",),
-    ),
     "--sync-on-checkpoint": Old(_ON_DISK, None, ()),
     "--no-sync-on-checkpoint": Old(_ON_DISK, None, ()),
     "--no-checkpoint-at-end": Old(

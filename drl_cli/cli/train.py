@@ -84,6 +84,7 @@ def train(
     scale = flags.pop("scale")
     is_plan, quiet, verbose = flags.pop("plan"), bool(flags.pop("quiet")), bool(flags["verbose"])
     flags |= {"defaults": preset} if preset else {}
+    flags["storage_path"] = flags["storage_path"] or None  # --upload-dir '' is RLlib's default
     flags["restore"] = flags["restore"] and run_options.place(flags["restore"], [flags["local_dir"]])
     flags = _typed({**flags, "imports": list(imports), "command": ["drl", *session.arguments]})
     if scale and not is_plan:

@@ -113,6 +113,14 @@ _KEEP = [
         help="Folder of results. [default: ~/ray_results]",
     ),
     group.option(
+        "--storage-path",
+        "--upload-dir",
+        "storage_path",
+        metavar="URI",
+        group=KEEP,
+        help="Also copy each run to s3://BUCKET/FOLDER, gs://, abfs://, hdfs:// or file://, after each checkpoint.",
+    ),
+    group.option(
         "--checkpoint-freq",
         type=options.COUNT,
         metavar="N",

@@ -8,8 +8,9 @@ from collections.abc import Container, Iterable, Sequence
 from importlib.util import find_spec
 from typing import Annotated, Any, Literal
 
-from pydantic import BeforeValidator, Field
+from pydantic import AfterValidator, BeforeValidator, Field
 
+from drl_cli.config import storage_uri
 from drl_cli.config.rllib.other_libraries import FIELDS, KEYS, STOPS
 from drl_cli.config.schema import PlainMapping, Section, Whole, key
 from drl_cli.extras import installation
@@ -71,6 +72,12 @@ class ExperimentKeys(Section):
     local_dir: str | None = key(
         None, "Folder of all results; null uses TUNE_RESULT_DIR, or ~/ray_results.", min_length=1
     )
+    storage_path: Annotated[str, Field(min_length=1), AfterValidator(storage_uri.checked)] | None = key(
+        None,
+        "Where each run is copied as well, after each checkpoint and at its end, while it trains: a URI of "
+        "pyarrow.fs (s3://bucket/folder, gs://, abfs://, hdfs://, file://) or a folder. null: nowhere.",
+        allowed="a URI, a folder, or null",
+    )
     export_formats: Formats = key(
         (),
         "Formats in which the policy of the best checkpoint is exported to the run's folder when the run has "
@@ -106,8 +113,6 @@ class ExperimentKeys(Section):
 
 
 NOT_YET = {
-    "upload_dir": "results are written under local_dir, which may be a mounted folder. Copy them from there with the tool of "
-    "your storage, such as: aws s3 sync RUN_FOLDER URI",
     "trial_name_creator": "it is a Python function. Runs are named by algorithm, environment and time.",
     "scheduler": "type --scheduler.",
     "search_alg": "type --search.",

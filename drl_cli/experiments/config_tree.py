@@ -7,7 +7,7 @@ A command without ``--run`` gets an algorithm and keys chosen for its environmen
 
 ``Flags`` holds what was typed; a missing key or None means that it was not:
 
-    run, env, experiment_name, local_dir, restore, checkpoint_score_attr, export_formats   str
+    run, env, experiment_name, local_dir, storage_path, restore, checkpoint_score_attr, export_formats   str
     config                       string of --config, or a list of strings, laid over one another
     set                          list of "a.b=c"
     stop                         list of objects or "field=threshold"
@@ -39,6 +39,7 @@ OWN = (
     "run",
     "env",
     "local_dir",
+    "storage_path",
     "checkpoint_freq",
     "checkpoint_at_end",
     "keep_checkpoints_num",

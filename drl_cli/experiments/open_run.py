@@ -6,6 +6,7 @@ User: ``experiments.run``.
 import dataclasses
 import os
 import shlex
+import shutil
 import time
 from collections.abc import Mapping
 from pathlib import Path
@@ -16,10 +17,19 @@ from drl_cli.algorithms import table
 from drl_cli.config.env_names import displayed
 from drl_cli.config.plain_data import plain
 from drl_cli.config.sections.replay import BufferKeys
-from drl_cli.errors import CheckpointError, ConfigError, DrlError, ResourcesExhausted, RunFolderError, is_full
+from drl_cli.errors import (
+    CheckpointError,
+    ConfigError,
+    DrlError,
+    ResourcesExhausted,
+    RunFolderError,
+    StorageError,
+    is_full,
+)
 from drl_cli.experiments import next_steps, resume, run_records
 from drl_cli.experiments.spec import ExperimentSpec
 from drl_cli.runs import loggers, retention, run_folder
+from drl_cli.runs.run_upload import RunUpload
 from drl_cli.runs.stop_rules import StopRules
 from drl_cli.runtime import run_restore
 
@@ -33,7 +43,8 @@ class Opening:
 
     ``start``: that checkpoint, or None. ``exact``: the run goes on as if it had not stopped. ``joined_at``:
     timesteps_total where the curves join, or None. ``rows``: the result rows up to there. ``notices``: lines for the user.
-    ``over``: why there is nothing left to train, and what to type to train on, or None.
+    ``over``: why there is nothing left to train, and what to type to train on, or None. ``upload``: the copy of the folder
+    in ``storage_path``, or None.
     """
 
     folder: run_folder.RunFolder
@@ -43,12 +54,14 @@ class Opening:
     rows: list[dict[str, Any]] = dataclasses.field(default_factory=list)
     notices: list[str] = dataclasses.field(default_factory=list)
     over: str | None = None
+    upload: RunUpload | None = None
 
 
 def open_run(spec: ExperimentSpec) -> Opening:
     """Open the run of ``spec`` and write its params.json and versions.json.
 
-    Raises RunFolderError, CheckpointError, ConfigError (settings that a resumed run may not change).
+    Raises RunFolderError, CheckpointError, ConfigError (settings that a resumed run may not change), StorageError (a new run's
+    copy cannot be written).
     """
     if spec.resume:
         return _resume(spec, spec.resume)
@@ -64,6 +77,11 @@ def open_run(spec: ExperimentSpec) -> Opening:
         _write(opening.folder, "params.json", run_records.params(spec))
         _write(opening.folder, "versions.json", run_records.versions(spec))
         _write(opening.folder, RECORD, {"from": spec.origins})
+        opening.upload = _upload(spec, opening)
+    except (StorageError, ConfigError):
+        opening.folder.close()
+        shutil.rmtree(opening.folder.path, ignore_errors=True)  # nothing but the records of a run that did not start
+        raise
     except DrlError:
         opening.folder.close()
         raise
@@ -72,10 +90,30 @@ def open_run(spec: ExperimentSpec) -> Opening:
     return opening
 
 
+def _upload(spec: ExperimentSpec, opening: Opening) -> RunUpload | None:
+    """Return the copy of the run, with its first records; what is wrong with the storage of a resumed run is a notice."""
+    if spec.storage_path is None:
+        return None
+    upload = RunUpload(opening.folder.path, spec.storage_path)
+    if upload.is_itself:
+        raise ConfigError(
+            f"storage_path: {spec.storage_path} is the folder of the results. Omit it, or name another place"
+        )
+    try:
+        upload.check(("params.json", "versions.json", RECORD))
+    except StorageError as error:
+        if not opening.exact:
+            raise
+        opening.notices.append(f"storage_path: {error}. Tried again after the next checkpoint")
+    return upload
+
+
 def _resume(spec: ExperimentSpec, path: Path) -> Opening:
     folder = run_folder.reopen(path)
     try:
-        return _continued(spec, folder)
+        opening = _continued(spec, folder)
+        opening.upload = _upload(spec, opening)
+        return opening
     except BaseException:
         folder.close()
         raise

@@ -28,6 +28,7 @@ from drl_cli.runs.diagnosis import Diagnosis, StallWatch
 from drl_cli.runs.journal import Journal
 from drl_cli.runs.loggers import Loggers
 from drl_cli.runs.run_history import situation
+from drl_cli.runs.run_upload import Uploads
 from drl_cli.runs.stop_rules import Stopper, unmet_criteria, unmet_requirements
 from drl_cli.runtime import driver
 
@@ -104,8 +105,11 @@ def stepwise(
     opening = open_run(spec)
     with contextlib.ExitStack() as stack:
         stack.callback(opening.folder.close)
+        uploads = _uploads(spec, opening, stack)
         if opening.over:
-            return _already_over(spec, opening, opening.over)
+            outcome = _already_over(spec, opening, opening.over)
+            _ = uploads is None or uploads.finish()  # the copy of a run whose last one failed
+            return outcome
         journal = Journal(opening.folder, clock, spec.log_format)
         stack.callback(journal.close)
         report_notices(opening)
@@ -129,8 +133,21 @@ def stepwise(
         except BaseException:
             one.crashed(journal)
             raise
+        is_copied = uploads is not None and uploads.finish()
         one.report(outcome)
+        if uploads is not None and is_copied:
+            uploads.last_records()
     return outcome
+
+
+def _uploads(spec: ExperimentSpec, opening: Opening, stack: contextlib.ExitStack) -> Uploads | None:
+    """Return what copies the run to its ``storage_path``, closed by ``stack``; None where it has none."""
+    if opening.upload is None:
+        return None
+    again = next_steps.resume(opening.folder.path, spec)
+    uploads = Uploads(opening.upload, lambda: f"To copy what is missing: {again}")
+    stack.callback(uploads.close)
+    return uploads
 
 
 def _already_over(spec: ExperimentSpec, opening: Opening, reason: str) -> Outcome:

@@ -57,6 +57,7 @@ def params(spec: ExperimentSpec) -> dict[str, Any]:
             "imports": list(spec.imports),
             "loggers": list(spec.loggers),
             **({"export_formats": list(spec.export_formats)} if spec.export_formats else {}),
+            **({"storage_path": spec.storage_path} if spec.storage_path else {}),
         }
     )
 

@@ -46,7 +46,7 @@ class ExperimentSpec:
     the Requirements of ``--assert``, are compared with the last result. ``trial`` is part of the name of the run's folder.
     ``origins``: {dotted key: where it was given}, see ``provenance``. ``loggers``: names, see
     ``runs.loggers.custom_loggers``; ``log_format``: of drl.log, "text" or "json". ``export_formats``: what the best
-    checkpoint is exported as at the end.
+    checkpoint is exported as at the end. ``storage_path``: the URI below which the run is copied, or None.
     """
 
     name: str
@@ -74,6 +74,7 @@ class ExperimentSpec:
     export_formats: tuple[str, ...] = ()
     loggers: tuple[str, ...] = ()
     log_format: str = "text"
+    storage_path: str | None = None
 
 
 def from_flags(flags: Flags) -> ExperimentSpec:
@@ -157,6 +158,7 @@ def finish(draft: Draft) -> ExperimentSpec:
         env_facts=facts,
         loggers=tuple(dict.fromkeys(keys.loggers)),
         log_format=flags.get("log_format") or "text",
+        storage_path=keys.storage_path,
         origins=draft.origins(),
     )
 

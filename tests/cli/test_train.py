@@ -102,6 +102,7 @@ def test_flags_are_handed_on_unread(world, capsys):
         "strict_env": None,
         "experiment_name": None,
         "local_dir": None,
+        "storage_path": None,
         "checkpoint_freq": 0,
         "checkpoint_at_end": None,
         "keep_checkpoints_num": None,

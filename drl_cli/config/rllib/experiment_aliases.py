@@ -16,6 +16,7 @@ from drl_cli.errors import shown
 
 ANYWAY = {
     "upload_dir": (None, ""),
+    "sync_config": (None,),
     "export_formats": (None, []),
     "loggers": (None,),
     "trial_name_creator": (None,),
@@ -39,6 +40,9 @@ IDLE_KEYS = {
 _ALGORITHM = re.compile(r"(Torch|TF)?(Trainer|Agent|Config)$")
 BUDGET, STOP_FIELD = "time_budget_s", "time_total_s"
 
+STORAGE = ("upload_dir", "sync_config.upload_dir")
+"""Earlier names of ``storage_path``, dotted: RLlib's up to 1.13, and Ray Tune's up to 2.6."""
+
 STOP_FIELDS = {
     "num_env_steps_sampled": "timesteps_total",
     "num_agent_steps_sampled": "timesteps_total",
@@ -61,6 +65,7 @@ def settled(mapping: Mapping[str, Any], where: Where) -> tuple[dict[str, Any], l
     _algorithm(left, where, notices, problems)
     if left.get("config", {}) is None:
         left["config"] = {}  # a heading with nothing under it
+    _storage(left, where, notices, problems)
     for name, values in ANYWAY.items():
         if name in left and asks_for_nothing(values, left[name]):
             notices.append(f"{name} {shown(left.pop(name))} is what drl does anyway.")
@@ -91,6 +96,21 @@ def _algorithm(left: dict[str, Any], where: Where, notices: list[str], problems:
         short = _ALGORITHM.sub("", name)
         notices.append(f"run {left['run']} ({where.place(('run',))}) is read as {short}.")
         left["run"] = short
+
+
+def _storage(left: dict[str, Any], where: Where, notices: list[str], problems: list[str]) -> None:
+    """Read the earlier names of ``storage_path``."""
+    section = left.get("sync_config")
+    nested = section if isinstance(section, dict) and set(section) == {"upload_dir"} else {}
+    for name, value in zip(STORAGE, (left.get("upload_dir"), nested.get("upload_dir")), strict=True):
+        if value in (None, ""):
+            continue
+        path = tuple(name.split("."))
+        place = where.place(path)
+        left.pop(path[0])
+        if left.setdefault("storage_path", value) != value:
+            problems.append(f"{name}: another name of storage_path, which is given as well ({place}).")
+        notices.append(f"{name} ({place}) is read as storage_path.")
 
 
 def _budget(left: dict[str, Any], where: Where, notices: list[str], problems: list[str]) -> None:

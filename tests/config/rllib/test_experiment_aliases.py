@@ -54,8 +54,22 @@ def test_time_budget_is_a_stop_rule(stop, rules):
     assert notices[0].startswith("time_budget_s 60 (my.yaml) is read as stop: {time_total_s: ")
 
 
+@pytest.mark.parametrize("given", [{"upload_dir": "s3://x"}, {"sync_config": {"upload_dir": "s3://x"}}])
+def test_upload_dir_is_read_as_storage_path(given):
+    left, notices, problems = settled({"run": "SAC", **given}, Where("my.yaml"))
+    assert (left, problems) == ({"run": "SAC", "storage_path": "s3://x"}, [])
+    assert notices[0].endswith(" (my.yaml) is read as storage_path.")
+
+
+def test_upload_dir_beside_another_storage_path_is_refused():
+    given = {"upload_dir": "s3://x", "storage_path": "s3://y"}
+    assert settled(given, Where("my.yaml"))[2] == [
+        "upload_dir: another name of storage_path, which is given as well (my.yaml)."
+    ]
+
+
 def test_what_is_refused_with_a_hint_is_left_to_the_schema():
-    mapping = {"upload_dir": "s3://x", "export_formats": ["model"]}
+    mapping = {"trial_name_creator": "mine", "export_formats": ["model"]}
     assert settled(mapping, Where("my.yaml")) == (mapping, [], [])
 
 
