@@ -45,6 +45,7 @@ from drl_cli.policies.policy_spec import PolicySpec
 from drl_cli.runtime import loop_kinds, xla_cache
 from drl_cli.runtime.block_pool import BlockPool, SamplePool
 from drl_cli.runtime.cluster import ACTOR, HERE, THREAD, InlineCluster
+from drl_cli.runtime.leader import Leader
 from drl_cli.runtime.loop_kinds import Loop
 from drl_cli.runtime.pool import Standing, WorkerPool
 from drl_cli.runtime.replay_shards import Shards
@@ -167,29 +168,32 @@ def make_parts(setup: RunSetup, cluster: Cluster, output: Path | str | None = No
         identity["postprocess"] = row.postprocess
     if env.get("agents") and "self_play" in env["agents"]:
         identity["self_play"] = env["agents"]["self_play"]
-    kind = loop_kinds.kind_of(row).learner
+    kind, worker = loop_kinds.kind_of(row).learner, _worker_of(row, config, is_several=setup.policies is not None)
     single = (config, setup.spec, row.graph, initial[DEFAULT_POLICY]) if setup.policies is None else ()
     if single and learners(config) > 1:
         identity["replicas"] = _make_replicas(config, cluster, (*single, identity.copy()))
         identity["is_patient"] = cluster.is_patient
     several = (kind, setup.policies, row.graph, initial)
-    learner = cluster.spawn(
-        "learner",
-        kind if single else loop_kinds.GROUP_LEARNER,
-        (*(single or several), identity, server),
-        ACTOR if config.learner_actor else THREAD,
-        pinned | {"num_gpus": gpus(config)},
-    )
+    learner = None
+    if kind is not None:
+        learner = cluster.spawn(
+            "learner",
+            kind if single else loop_kinds.GROUP_LEARNER,
+            (*(single or several), identity, server),
+            ACTOR if config.learner_actor else THREAD,
+            pinned | {"num_gpus": gpus(config)},
+        )
     remote_workers = config.num_workers > 0
-    worker = _worker_of(row, config, is_several=setup.policies is not None)
     make = WorkerMaker(worker, setup, cluster, server, output)
     most = config.max_sample_requests_in_flight_per_worker if isinstance(config, StreamKeys) else OUTSTANDING
-    # A reader may have come to the end of its files: its last fragment decides whether there is another call.
-    most = most if remote_workers and not reads_only(config) else 1
+    # A reader may have come to the end of its files: its last fragment decides whether there is another call. A worker that
+    # learns itself samples no fragment before it has learnt from its last one.
+    most = most if remote_workers and learner and not reads_only(config) else 1
     pool = WorkerPool(
         cluster, make, max(1, config.num_workers), most, on_loss=on_loss(config), memory=config.memory_per_worker
     )
     sampled = BlockPool(pool, cluster, sources(config)) if has_blocks(config) else pool
+    learner = learner or Leader(server, pool)
     loop = loop_kinds.make(row, cluster, sampled, replay, learner, config)
     if not cluster.is_remote:
         pushed.result()
@@ -315,6 +319,8 @@ class WorkerMaker:
         }
         if self._output is not None:
             identity["output"] = self._output
+        if loop_kinds.kind_of(self._setup.row).learner is None:
+            identity["learns"] = {"graph": self._setup.row.graph, "nets": self._setup.row.nets}
         if not reads(config):
             return identity
         return {**identity, "number": index, "workers": max(1, config.num_workers), "behind": standing.behind}
