@@ -94,6 +94,11 @@ def needs_ray(config: CommonKeys) -> bool:
     return bool(config.num_workers or config.learner_actor)
 
 
+def learns_here(row: Algorithm, config: CommonKeys) -> bool:
+    """Return whether TensorFlow learns in the run's own process; without Ray everything is there."""
+    return row.tensorflow and loop_kinds.kind_of(row).learner is not None and not config.learner_actor
+
+
 def fragment_steps(config: CommonKeys) -> int:
     """Return the env steps of one fragment."""
     return config.num_envs_per_worker * config.rollout_fragment_length
@@ -109,11 +114,15 @@ def recording_folder(config: CommonKeys, run_folder: Path | None) -> Path | str 
 
 
 def open_cluster(
-    config: CommonKeys, ray_options: Mapping[str, Any], with_tensorflow: bool = True, sees_images: bool = False
+    config: CommonKeys,
+    ray_options: Mapping[str, Any],
+    with_tensorflow: bool = True,
+    sees_images: bool = False,
+    here: bool = True,
 ) -> Cluster:
     """Return the cluster for ``config``; starts or joins Ray when it needs one.
 
-    ``with_tensorflow``: the algorithm learns with it, so that it is loaded meanwhile where the learner is in this process;
+    ``with_tensorflow``: the algorithm learns with it; ``here``: in this process, so that it is loaded meanwhile;
     ``sees_images``: its nets have convolutions.
     """
     threads = config.tf_session_args
@@ -140,7 +149,7 @@ def open_cluster(
             events.report("warning", text=f"{workers} share {cores} cores; Ray counts as many CPUs as they ask for")
     from drl_cli.runtime import ray_cluster
 
-    if with_tensorflow and not config.learner_actor:
+    if with_tensorflow and here:
         # Loading TensorFlow takes longer than starting Ray, most of which this process sleeps through.
         threading.Thread(target=load, args=(loop_kinds.LEARNER,), name="load", daemon=True).start()
     others = (learners(config) - 1) * num_cpus_per_learner(config)
