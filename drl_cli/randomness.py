@@ -23,6 +23,7 @@ ROLES: dict[str, int] = {
             "shuffle",
             "mapping",
             "rnd",
+            "minibatch",
         ),
         1,
     )

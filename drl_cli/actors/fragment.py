@@ -52,6 +52,11 @@ class Fragment:
         """Make room for twice as many steps."""
         self.columns = {name: np.concatenate([array, np.zeros_like(array)]) for name, array in self.columns.items()}
 
+    def shorten(self, steps: int) -> None:
+        """Leave out what comes after the first ``steps``, which were not taken."""
+        self.columns = {name: array[:steps] for name, array in self.columns.items()}
+        self._stacks = None if self._stacks is None else self._stacks[:steps]
+
     def acted(
         self,
         step: int,

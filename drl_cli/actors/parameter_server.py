@@ -30,6 +30,15 @@ class ParameterServer:
         self._held: tuple[tuple[int, Any], ...] = ((0, None),) * held
         self._shared: dict[int, Any] = {}  # by version, of those that are held
         self._kept = {}
+        self._cut = 0  # version of the weights with which nobody samples any longer
+
+    def cut(self, version: int) -> None:
+        """Let workers that sample with the weights of ``version`` end their fragments (``newest_cut``)."""
+        self._cut = version
+
+    def newest_cut(self) -> int:
+        """Return the newest version for which ``cut`` was called, 0 before the first."""
+        return self._cut
 
     def push(
         self,

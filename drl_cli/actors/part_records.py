@@ -11,6 +11,7 @@ from drl_cli.config.sections.off_policy import BufferedKeys
 from drl_cli.config.sections.on_policy import TrajectoryKeys
 from drl_cli.contracts import Handle
 from drl_cli.envs.env_spec import SelfPlaySetup
+from drl_cli.policies.filters import Moments
 
 SampledConfig = TrajectoryKeys | BufferedKeys
 """The config of an algorithm whose workers step environments and send fragments."""
@@ -36,6 +37,27 @@ class BatchUpdateResult(_Updates):
     steps: int  # env steps learnt from
 
 
+class RoundResult(BatchUpdateResult):
+    """What a worker returns that has learnt beside others."""
+
+    digest: int  # checksum of every variable
+
+
+class Begun(NamedTuple):
+    """What a worker says of the fragment with which it begins to learn beside others."""
+
+    rows: int  # steps, or sequences of an LSTM, that have something to learn from
+    advantages: Moments  # of its steps, before they are standardized
+    stats: dict[str, float]  # statistics of its estimates
+
+
+class LearntBy(TypedDict):
+    """The algorithm of a worker that learns itself."""
+
+    graph: Any  # the dotted name of its graph module, or what this would name
+    nets: Any  # likewise of its nets
+
+
 class _Worker(TypedDict):
     seed: int
     index: int  # of the worker; of a reader, which share of the files it reads
@@ -50,6 +72,7 @@ class WorkerIdentity(_Worker, total=False):
     """The place of a worker in its run."""
 
     output: Any  # folder to record into, where it does
+    learns: LearntBy  # of a worker that learns itself
 
 
 class ReaderIdentity(WorkerIdentity):

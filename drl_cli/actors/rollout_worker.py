@@ -43,9 +43,11 @@ class RolloutWorker:
     """One stream of fragments from ``num_envs_per_worker`` environments.
 
     ``check`` is called before every step of them; in the run's own process it raises when the run cannot wait any longer.
+    ``is_cut`` is called after every step: true ends the fragment there, of complete episodes with the running ones.
     """
 
-    check = staticmethod(lambda: None)
+    check: Callable[[], None] = staticmethod(lambda: None)
+    is_cut: Callable[[], bool] = staticmethod(lambda: False)
 
     def __init__(
         self, config: SampledConfig, env: EnvSetup, spec: PolicySpec, identity: WorkerIdentity, server: Handle
@@ -170,6 +172,9 @@ class RolloutWorker:
         lengths = self._complete(fragment, episodes, seconds) if self._whole_episodes else None
         for step in range(0 if self._whole_episodes else shape[0]):
             self._step(step, fragment, episodes, seconds)
+            if step + 1 < shape[0] and self.is_cut():
+                fragment.shorten(step + 1)
+                break
         columns = fragment.close(envs.obs(), self._state, lengths)
         closed = ClosedFragment(columns, policy.weights, fragment, seconds)
         for transform in self._transforms:
@@ -188,7 +193,7 @@ class RolloutWorker:
                 raise endless_episode()
             ended = self._step(step, fragment, episodes, seconds, going)
             lengths[going] += 1
-            if step + 1 >= least:
+            if step + 1 >= least or self.is_cut():
                 going = [env for env in going if env not in ended]
         return lengths
 

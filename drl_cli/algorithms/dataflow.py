@@ -26,6 +26,11 @@ DATAFLOW = {
         "Every worker differentiates the loss of its own fragment; the learner applies gradients as they arrive, each worker "
         "goes on when its own has been applied.",
     ),
+    "decentralized": (
+        "decentralized",
+        "Every worker samples with its own copy of the weights and learns in its own process; the workers average their "
+        "gradients at every step, so that the copies stay equal. Those that sample slowly are cut off.",
+    ),
     "evolution": (
         "evolution",
         "Workers play episodes with perturbed weights and send their returns; a round is closed when all of its "

@@ -22,12 +22,9 @@ from drl_cli.errors import ConfigError
 RECIPES_WHY = "the usual one of published recipes for small and medium tasks"
 
 
-class PPOConfig(
-    DeterministicKeys,
+class ClippedSurrogateKeys(
     StateDependentKeys,
     AveragedPolicyKeys,
-    LearnerKeys,
-    StragglerKeys,
     OnPolicyKeys,
     defaults={
         "train_batch_size": default(2048, rllib=4000, why=RECIPES_WHY),
@@ -37,7 +34,7 @@ class PPOConfig(
         ),
     },
 ):
-    """Proximal policy optimisation: several passes over each batch, with steps that stay near the policy that sampled."""
+    """What PPO has wherever its gradients are applied: passes over a batch in minibatches, and what keeps them near."""
 
     num_sgd_iter: Whole = key(
         10,
@@ -101,13 +98,17 @@ class PPOConfig(
         )
 
     @model_validator(mode="after")
-    def _goes_over_the_batch_in_minibatches(self) -> PPOConfig:
+    def _goes_over_the_batch_in_minibatches(self) -> ClippedSurrogateKeys:
         check_minibatch(self, self.sgd_minibatch_size)
         if self.clip_param is None and not self.kl_coeff:
             raise MisfitError(
                 "clip_param", "null needs a kl_coeff above 0: nothing else would keep the policy close to the old one"
             )
         return self
+
+
+class PPOConfig(DeterministicKeys, LearnerKeys, StragglerKeys, ClippedSurrogateKeys):
+    """Proximal policy optimisation: several passes over each batch, with steps that stay near the policy that sampled."""
 
 
 PPO = Algorithm(

@@ -32,13 +32,13 @@ from drl_cli.algorithms.on_policy_graph import (
     evaluated,
     summed,
 )
-from drl_cli.algorithms.ppo import PPOConfig
+from drl_cli.algorithms.ppo import ClippedSurrogateKeys
 from drl_cli.config.sections.on_policy import sequence_length
 from drl_cli.policies.actor_critic_tf import ActorCritic, Seen
 from drl_cli.policies.forward_tf import Tensors
 from drl_cli.policies.policy_spec import PolicySpec
 from drl_cli.tf1.epochs import Plan, epochs
-from drl_cli.tf1.graph import Batch, BatchGraph, Learnt, Rates, TrajectoryColumns, trajectory_columns
+from drl_cli.tf1.graph import Batch, BatchGraph, Learnt, MinibatchSteps, Rates, TrajectoryColumns, trajectory_columns
 from drl_cli.tf1.tensorflow import Tensor, Variable, tf
 from drl_cli.tf1.towers import Sums
 
@@ -51,20 +51,29 @@ FIRST = (
 )  # reported of the first minibatch too: 0 there but for policy_average
 
 
-def build(config: PPOConfig, spec: PolicySpec, initial: Mapping[str, np.ndarray], seed: int, scope: str) -> BatchGraph:
+def build(
+    config: ClippedSurrogateKeys, spec: PolicySpec, initial: Mapping[str, np.ndarray], seed: int, scope: str
+) -> BatchGraph:
     """Build the variables in the current graph and return the BatchGraph.
 
     ``initial``: {name: array} of ``actor_critic_nets.initial_weights``;
     ``seed`` keys the shuffles; ``scope`` (ending in "/") goes before every variable's name.
     """
     net = ActorCritic(spec, initial, scope, looped=bool(config.xla), average=config.policy_average)
+
+    def estimate(batch: Batch, standardize: bool) -> Estimates:
+        return estimates(
+            config, net, batch, standardize, heads=True, sampler=net.acting_values() if net.averaged else None
+        )
+
     looks = Looks(
-        lambda batch: estimates(
-            config, net, batch, standardize=True, heads=True, sampler=net.acting_values() if net.averaged else None
-        ),
-        lambda values, minibatch: evaluated(net, values, minibatch),
+        lambda batch: estimate(batch, standardize=True), lambda values, minibatch: evaluated(net, values, minibatch)
     )
-    return batch_graph(trajectory_columns(config, spec), PPOUpdate(config, net, looks, seed, scope))
+    update = PPOUpdate(config, net, looks, seed, scope)
+    steps = MinibatchSteps(
+        lambda batch: estimate(batch, standardize=False), update.gradients, update.apply, update.adapt
+    )
+    return batch_graph(trajectory_columns(config, spec), update)._replace(steps=steps)
 
 
 class Looks(NamedTuple):
@@ -77,7 +86,7 @@ class Looks(NamedTuple):
 class PPOUpdate:
     """The variables, and what is learnt from a batch."""
 
-    def __init__(self, config: PPOConfig, net: TrainedPolicy, looks: Looks, seed: int, scope: str) -> None:
+    def __init__(self, config: ClippedSurrogateKeys, net: TrainedPolicy, looks: Looks, seed: int, scope: str) -> None:
         self._config, self._looks, self._seed = config, looks, seed
         self.net = net
         self.descent = Descent(config, self.net, scope)
@@ -100,10 +109,8 @@ class PPOUpdate:
         estimated = self._looks.estimate(batch)
         kl_coeff = self._kl_coeff.read_value()
 
-        coefficients = {"entropy_coeff": rates["entropy_coeff"], "kl_coeff": kl_coeff}
-
         def step(minibatch: Rows, _: Tensor) -> tuple[dict[str, Tensor], Tensor]:
-            return self.descent.step(*self.descent.gradients(self.loss, minibatch, coefficients), rates["lr"])
+            return self.apply(*self.gradients(minibatch, rates, kl_coeff), rates)
 
         passed = epochs(estimated.rows, self._plan, (self._seed, number), self._names, step)
         stats = estimated.stats | {name: passed.last[name] for name in self._names if name != "ratio_deviation"}
@@ -114,6 +121,24 @@ class PPOUpdate:
             moved = tf.logical_and(passed.finite, passed.updates > 0)
             self._kl_coeff.assign(tf.where(moved, new, kl_coeff))
         return Learnt(stats, passed.updates, passed.finite)
+
+    def gradients(self, minibatch: Rows, rates: Rates, kl_coeff: Tensor | None = None) -> tuple[list[Tensor], Sums]:
+        """Return (gradients of the summed loss of a minibatch by the present weights, Sums); see ``Descent.gradients``."""
+        kl_coeff = self._kl_coeff.read_value() if kl_coeff is None else kl_coeff
+        coefficients = {"entropy_coeff": rates["entropy_coeff"], "kl_coeff": kl_coeff}
+        return self.descent.gradients(self.loss, minibatch, coefficients)
+
+    def apply(self, gradients: list[Tensor], sums: Sums, rates: Rates) -> tuple[dict[str, Tensor], Tensor]:
+        """Take one step; see ``Descent.step``."""
+        return self.descent.step(gradients, sums, rates["lr"])
+
+    def adapt(self, kl: Tensor) -> Tensor:
+        """Adapt the coefficient of the penalty to the mean divergence ``kl`` of the last pass; returns the one before."""
+        before = self._kl_coeff.read_value()
+        if self._config.kl_coeff:
+            with tf.control_dependencies([before]):
+                self._kl_coeff.assign(losses.adapted(before, kl, self._config.kl_target))
+        return before
 
     def loss(self, values: Tensors, minibatch: Rows) -> Sums:
         """Return the Sums of a minibatch; ``values``: {name: tensor} of the net's variables, entropy_coeff and kl_coeff."""

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 POSTPROCESS = ("n_step", "monte_carlo", "sequences", "trajectory", "fitness")
 """What happens to experience before it is learnt from; the first three are sampled from a replay buffer."""
 
-LOOPS = ("replay", "sync", "stream", "gradients", "evolution")
+LOOPS = ("replay", "sync", "stream", "gradients", "decentralized", "evolution")
 """The names of loops that rows give; ``runtime.loop_kinds`` says which loop, learner and worker each of them means."""
 
 ALL_ACTIONS = ("Box", "Discrete", "MultiDiscrete", "MultiBinary")

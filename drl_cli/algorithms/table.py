@@ -37,6 +37,7 @@ ROWS = {
     "A2C": "drl_cli.algorithms.a2c:A2C",
     "A3C": "drl_cli.algorithms.a3c:A3C",
     "PPO": "drl_cli.algorithms.ppo:PPO",
+    "DDPPO": "drl_cli.algorithms.ddppo:DDPPO",
     "MAPPO": "drl_cli.algorithms.mappo:MAPPO",
     "TRPO": "drl_cli.algorithms.trpo:TRPO",
     "IMPALA": "drl_cli.algorithms.impala:IMPALA",
@@ -54,11 +55,6 @@ _TREES = "it plans with an environment that can be reset to any state"
 
 NOT_BUILT = {
     "AlphaStar": ("APPO", "which learns from many workers", "it trains a league of agents by self-play"),
-    "DDPPO": (
-        "PPO",
-        "with num_learners",
-        "its workers learn in a decentralised way; drl applies all gradients in one process",
-    ),
     "CRR": (
         "IQL",
         "which also weights recorded actions by a critic",

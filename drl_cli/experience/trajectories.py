@@ -33,6 +33,7 @@ def join(
     stepwise: Sequence[str] = (),
     every_end: bool = False,
     least_rows: int = 0,
+    least_steps: int = 0,
 ) -> Batch:
     """Return the trajectory batch of ``fragments`` (dicts of fragment columns), {column: array}.
 
@@ -40,9 +41,10 @@ def join(
     for complete episodes (fragments with ``length``), every one of which begins at a multiple of L. ``stepwise``: names of
     states that are kept for every step instead of every sequence. ``every_end``: ends hold the last observations of episodes
     that terminated too, which say what each agent of a team was rewarded with. ``least_rows``: rows of padding are added up to
-    so many where episodes may be cut, so that a batch with fewer fragments has the same shape.
+    so many where episodes may be cut, so that a batch with fewer fragments has the same shape; ``least_steps``: likewise rows
+    are padded up to so many steps, for fragments that were ended early.
     """
-    plan = _plan(fragments, sequence, least_rows)
+    plan = _plan(fragments, sequence, least_rows, least_steps)
     stacks = [_stacks(fragment) for fragment in fragments]
 
     def laid(name: str, every: int = 1) -> np.ndarray:
@@ -104,14 +106,17 @@ class _Plan(NamedTuple):
         return laid.reshape(rows, steps // every, *first.shape[2:])
 
 
-def _plan(fragments: Sequence[Columns], sequence: int, least_rows: int) -> _Plan:
+def _plan(fragments: Sequence[Columns], sequence: int, least_rows: int, least_steps: int) -> _Plan:
     shapes = [fragment["reward"].shape for fragment in fragments]
     lengths = [_lengths(fragment) for fragment in fragments]
     every, are_whole = np.concatenate(lengths), "length" in fragments[0]
     if are_whole:
         row, offset, rows, steps = _packed(every, sequence)
     else:
-        rows, steps = max(len(every), least_rows), _whole(max(longest for longest, _ in shapes), sequence)
+        rows, steps = (
+            max(len(every), least_rows),
+            _whole(max(least_steps, *(longest for longest, _ in shapes)), sequence),
+        )
         row, offset = np.arange(len(every)), np.zeros(len(every), np.int64)
     places, begin = [], 0
     for (longest, count), own in zip(shapes, lengths, strict=True):

@@ -45,6 +45,7 @@ from drl_cli.policies.policy_spec import PolicySpec
 from drl_cli.runtime import loop_kinds, xla_cache
 from drl_cli.runtime.block_pool import BlockPool, SamplePool
 from drl_cli.runtime.cluster import ACTOR, HERE, THREAD, InlineCluster
+from drl_cli.runtime.leader import Leader
 from drl_cli.runtime.loop_kinds import Loop
 from drl_cli.runtime.pool import Standing, WorkerPool
 from drl_cli.runtime.replay_shards import Shards
@@ -93,6 +94,11 @@ def needs_ray(config: CommonKeys) -> bool:
     return bool(config.num_workers or config.learner_actor)
 
 
+def learns_here(row: Algorithm, config: CommonKeys) -> bool:
+    """Return whether TensorFlow learns in the run's own process; without Ray everything is there."""
+    return row.tensorflow and loop_kinds.kind_of(row).learner is not None and not config.learner_actor
+
+
 def fragment_steps(config: CommonKeys) -> int:
     """Return the env steps of one fragment."""
     return config.num_envs_per_worker * config.rollout_fragment_length
@@ -108,11 +114,15 @@ def recording_folder(config: CommonKeys, run_folder: Path | None) -> Path | str 
 
 
 def open_cluster(
-    config: CommonKeys, ray_options: Mapping[str, Any], with_tensorflow: bool = True, sees_images: bool = False
+    config: CommonKeys,
+    ray_options: Mapping[str, Any],
+    with_tensorflow: bool = True,
+    sees_images: bool = False,
+    here: bool = True,
 ) -> Cluster:
     """Return the cluster for ``config``; starts or joins Ray when it needs one.
 
-    ``with_tensorflow``: the algorithm learns with it, so that it is loaded meanwhile where the learner is in this process;
+    ``with_tensorflow``: the algorithm learns with it; ``here``: in this process, so that it is loaded meanwhile;
     ``sees_images``: its nets have convolutions.
     """
     threads = config.tf_session_args
@@ -139,7 +149,7 @@ def open_cluster(
             events.report("warning", text=f"{workers} share {cores} cores; Ray counts as many CPUs as they ask for")
     from drl_cli.runtime import ray_cluster
 
-    if with_tensorflow and not config.learner_actor:
+    if with_tensorflow and here:
         # Loading TensorFlow takes longer than starting Ray, most of which this process sleeps through.
         threading.Thread(target=load, args=(loop_kinds.LEARNER,), name="load", daemon=True).start()
     others = (learners(config) - 1) * num_cpus_per_learner(config)
@@ -167,29 +177,32 @@ def make_parts(setup: RunSetup, cluster: Cluster, output: Path | str | None = No
         identity["postprocess"] = row.postprocess
     if env.get("agents") and "self_play" in env["agents"]:
         identity["self_play"] = env["agents"]["self_play"]
-    kind = loop_kinds.kind_of(row).learner
+    kind, worker = loop_kinds.kind_of(row).learner, _worker_of(row, config, is_several=setup.policies is not None)
     single = (config, setup.spec, row.graph, initial[DEFAULT_POLICY]) if setup.policies is None else ()
     if single and learners(config) > 1:
         identity["replicas"] = _make_replicas(config, cluster, (*single, identity.copy()))
         identity["is_patient"] = cluster.is_patient
     several = (kind, setup.policies, row.graph, initial)
-    learner = cluster.spawn(
-        "learner",
-        kind if single else loop_kinds.GROUP_LEARNER,
-        (*(single or several), identity, server),
-        ACTOR if config.learner_actor else THREAD,
-        pinned | {"num_gpus": gpus(config)},
-    )
+    learner = None
+    if kind is not None:
+        learner = cluster.spawn(
+            "learner",
+            kind if single else loop_kinds.GROUP_LEARNER,
+            (*(single or several), identity, server),
+            ACTOR if config.learner_actor else THREAD,
+            pinned | {"num_gpus": gpus(config)},
+        )
     remote_workers = config.num_workers > 0
-    worker = _worker_of(row, config, is_several=setup.policies is not None)
     make = WorkerMaker(worker, setup, cluster, server, output)
     most = config.max_sample_requests_in_flight_per_worker if isinstance(config, StreamKeys) else OUTSTANDING
-    # A reader may have come to the end of its files: its last fragment decides whether there is another call.
-    most = most if remote_workers and not reads_only(config) else 1
+    # A reader may have come to the end of its files: its last fragment decides whether there is another call. A worker that
+    # learns itself samples no fragment before it has learnt from its last one.
+    most = most if remote_workers and learner and not reads_only(config) else 1
     pool = WorkerPool(
         cluster, make, max(1, config.num_workers), most, on_loss=on_loss(config), memory=config.memory_per_worker
     )
     sampled = BlockPool(pool, cluster, sources(config)) if has_blocks(config) else pool
+    learner = learner or Leader(server, pool)
     loop = loop_kinds.make(row, cluster, sampled, replay, learner, config)
     if not cluster.is_remote:
         pushed.result()
@@ -317,6 +330,8 @@ class WorkerMaker:
         }
         if self._output is not None:
             identity["output"] = self._output
+        if loop_kinds.kind_of(self._setup.row).learner is None:
+            identity["learns"] = {"graph": self._setup.row.graph, "nets": self._setup.row.nets}
         if not reads(config):
             return identity
         return {**identity, "number": index, "workers": max(1, config.num_workers), "behind": standing.behind}

@@ -106,7 +106,8 @@ class Driver:
             custom_models.try_out(spec)
             custom_distributions.try_out(spec)
         if self._cluster is None:
-            self._cluster = assembly.open_cluster(self.config, ray, self.row.tensorflow, setup.spec.sees_images)
+            here = assembly.learns_here(self.row, self.config)
+            self._cluster = assembly.open_cluster(self.config, ray, self.row.tensorflow, setup.spec.sees_images, here)
         cluster = self._cluster
         self.parts: Parts = assembly.make_parts(setup, cluster, output)
         self.loop: Loop = self.parts.loop

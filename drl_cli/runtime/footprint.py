@@ -28,7 +28,7 @@ from drl_cli.evolution.keys import ESConfig
 from drl_cli.experience.columns import BATCH
 from drl_cli.extras import load
 from drl_cli.policies.policy_spec import PolicySpec
-from drl_cli.runtime import assembly, machine
+from drl_cli.runtime import assembly, loop_kinds, machine
 from drl_cli.runtime.assembly import RunSetup
 
 MB = 2**20
@@ -134,8 +134,9 @@ def processes(
         trial = processes(row, config, {**options, "address": "the search's"})
         own_ray = [] if options.get("address") else [("Ray's own", 1, RAY_DAEMONS)]
         return [("the search", 1, ACTOR), *((what, at_once * count, size) for what, count, size in trial), *own_ray]
-    learns_here = not config.learner_actor
-    base = TENSORFLOW if row.tensorflow and learns_here else PLAIN
+    in_workers = loop_kinds.kind_of(row).learner is None
+    learns_here = not config.learner_actor and not in_workers
+    base = TENSORFLOW if row.tensorflow and (learns_here or not config.num_workers) else PLAIN
     envs = math.ceil(sources(config) / max(1, config.num_workers)) * config.num_envs_per_worker * PER_ENV
     elsewhere = []
     if isinstance(config, RolloutKeys) and config.remote_worker_envs and config.num_envs_per_worker > 1:
@@ -154,7 +155,7 @@ def processes(
     if isinstance(config, StreamKeys) and config.num_aggregation_workers:
         found.append(("aggregators", config.num_aggregation_workers, ACTOR))
     if config.num_workers:
-        found.append(("workers", config.num_workers, ACTOR + envs))
+        found.append(("workers", config.num_workers, (TENSORFLOW if in_workers else ACTOR) + envs))
     found += elsewhere
     found += [("parameter server", 1, ACTOR), ("tester", 1 if config.evaluation_interval else 0, ACTOR + 16 * PER_ENV)]
     if apart and isinstance(config, BufferKeys):

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple, Protocol
 from drl_cli.algorithms.row import Algorithm
 from drl_cli.extras import load
 from drl_cli.runtime.ledger import Ledger
-from drl_cli.runtime.loops import evolution, gradients, replay, stream, sync
+from drl_cli.runtime.loops import decentralized, evolution, gradients, replay, stream, sync
 
 SERVER = "drl_cli.actors.parameter_server:ParameterServer"
 REPLAY = "drl_cli.actors.replay_buffer:ReplayBuffer"
@@ -88,7 +88,10 @@ class Loop(Protocol):
 
 
 class LoopKind(NamedTuple):
-    """A loop with what it drives: ``loop`` is a module with ``make``, the others are classes, all by dotted name."""
+    """A loop with what it drives: ``loop`` is a module with ``make``, the others are classes, all by dotted name.
+
+    ``learner`` is None where workers learn themselves.
+    """
 
     loop: object
     learner: object = LEARNER
@@ -105,6 +108,7 @@ KINDS = {
         "drl_cli.actors.gradient_learner:GradientLearner",
         "drl_cli.actors.gradient_worker:GradientWorker",
     ),
+    "decentralized": LoopKind(decentralized, None, "drl_cli.actors.decentralized_worker:DecentralizedWorker"),
     "evolution": LoopKind(
         evolution,
         "drl_cli.actors.evolution_learner:EvolutionLearner",

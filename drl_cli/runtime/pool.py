@@ -276,6 +276,18 @@ class WorkerPool:
         member.answered, member.deaths, member.ready = now, 0, None
         return token, columns
 
+    def lose(self, index: int, text: str, unlearnt: int = 0) -> None:
+        """Take note that worker ``index`` has died outside of ``collect``, and why.
+
+        ``unlearnt``: its fragments that were taken, but not learnt from: they count as lost.
+        """
+        member = self._members[index]
+        if member.handle is not None:
+            self._cluster.kill(member.handle)
+            self.taken -= unlearnt
+            self.fragments_lost += unlearnt
+            self._lose(member, text)
+
     def watch(self) -> None:
         """Replace workers that are silent for too long, and report those that the cluster has not placed."""
         now = self._clock()

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple, Protocol, TypeAlias
 from drl_cli.config.sections.off_policy import BufferedKeys
 from drl_cli.config.sections.replay import SequenceReplay, is_prioritized, learnt_steps
 from drl_cli.tf1.tensorflow import Tensor, Variable
-from drl_cli.tf1.towers import DataParallel
+from drl_cli.tf1.towers import DataParallel, Sums
 
 Batch: TypeAlias = dict[str, Tensor]  # column -> tensor [B, …], or of a batch of trajectories [E, T, …]
 Parts: TypeAlias = Mapping[str, list[Tensor]]  # part name -> gradients, of the shapes of that part's variables
@@ -75,6 +75,21 @@ class Learnt(NamedTuple):
     finite: Tensor  # bool scalar; false: a loss or gradient was not finite, that step was not taken, and none after it
 
 
+class MinibatchSteps(NamedTuple):
+    """What ``BatchGraph.learn`` does with a batch, step by step, for learners that share every gradient.
+
+    Advantages are as estimated: whoever knows those of all learners standardizes them.
+    """
+
+    estimate: Callable[[Batch], tuple[Batch, Mapping[str, Tensor]]]  # of a batch: its rows {column: [S, …]}, statistics
+    gradients: Callable[
+        [Batch, Rates], tuple[list[Tensor], Sums]
+    ]  # of a minibatch {column: [B, …]}: see Towers.gradients
+    # (gradients and Sums of all learners, rates) -> ({name: scalar}, whether it was finite: only then a step is taken)
+    apply: Callable[[list[Tensor], Sums, Rates], tuple[dict[str, Tensor], Tensor]]
+    adapt: Callable[[Tensor], Tensor]  # after the last step, with the mean KL divergence of the last pass
+
+
 class BatchGraph(NamedTuple):
     """An algorithm that learns from whole batches of trajectories (``experience.trajectories``), over variables that
     exist once.
@@ -95,6 +110,7 @@ class BatchGraph(NamedTuple):
     # name in ``published`` -> name in ``variables`` of the weights that workers sample with instead; {}: the published ones
     sampled: Mapping[str, str] = {}
     parallel: DataParallel | None = None  # what several learners share, where they can
+    steps: MinibatchSteps | None = None  # ``learn`` in steps, where learners without a centre can make them
 
 
 class GradientGraph(NamedTuple):

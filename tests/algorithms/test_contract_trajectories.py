@@ -16,11 +16,12 @@ pytestmark = pytest.mark.tensorflow
 
 FIRST = {
     "PPO": {"first_ratio_deviation": 0.0, "first_kl": 0.0, "first_clip_fraction": 0.0},
+    "DDPPO": {"first_ratio_deviation": 0.0, "first_kl": 0.0, "first_clip_fraction": 0.0},
     "IMPALA": {"mean_rho": 1.0, "max_rho": 1.0, "behaviour_kl": 0.0},
     "APPO": {"mean_rho": 1.0, "max_rho": 1.0, "mean_ratio": 1.0, "clip_fraction": 0.0, "kl": 0.0},
 }
 """What rows say of their first look at what the present policy did."""
-RESTS = {"PPO": {"kl_coeff"}, "APPO": {"kl_coeff"}}
+RESTS = {"PPO": {"kl_coeff"}, "DDPPO": {"kl_coeff"}, "APPO": {"kl_coeff"}}
 """What one batch leaves alone besides targets and what belongs to filters: penalties that were not asked for."""
 
 
@@ -100,7 +101,7 @@ def test_first_look_at_what_the_present_policy_did_finds_no_difference(case, pla
     if case.row == "APPO":
         assert later["kl"] > 1e-6 and later["mean_ratio"] != 1.0
     else:
-        assert later["kl" if case.row == "PPO" else "behaviour_kl"] > 1e-6
+        assert later["kl" if case.row in ("PPO", "DDPPO") else "behaviour_kl"] > 1e-6
 
 
 def test_one_batch_moves_all_that_is_learnt_and_nothing_else(case, played, running):

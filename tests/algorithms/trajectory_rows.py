@@ -63,6 +63,8 @@ class Played:
         row = table.find(case.row)
         known = load(row.config).model_fields
         passes = {key: value for key, value in PASSES.items() if key in known and case.row != "A3C"}
+        if case.row == "DDPPO":  # whose batch is one fragment of each worker
+            passes.pop("train_batch_size")
         self.config = batch_machine.config(case.row, **(WORKER | passes | case.keys))
         plan = preprocessors.plan(self.config, "Paced-v0")
         env = {"id": "Paced-v0", "env_config": {"actions": case.actions, "masked": case.masked}, "imports": ()}

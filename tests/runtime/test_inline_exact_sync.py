@@ -29,6 +29,7 @@ SMALL = {
     "xla": False,
 }
 PASSES = {"num_sgd_iter": 2, "sgd_minibatch_size": 20}
+FRAGMENT = {"train_batch_size": None}
 FIT = {"vf_iterations": 2, "sgd_minibatch_size": 20}
 FILTER = {"observation_filter": "MeanStdFilter"}
 LSTM = {"model": {"fcnet_hiddens": [8], "use_lstm": True, "lstm_cell_size": 4, "max_seq_len": 5}}
@@ -48,6 +49,10 @@ RUNS = {
     "A2C LSTM filter": ("A2C", "Pendulum-v1", LSTM | FILTER),
     "PQN": ("PQN", "CartPole-v1", {"num_sgd_iter": 2, "sgd_minibatch_size": 32, "policy_average": 0.9}),
     "PPO filter mask": ("PPO", "Doors-v0", PASSES | FILTER),
+    "DDPPO": ("DDPPO", "CartPole-v1", PASSES | FRAGMENT),
+    "DDPPO averaged filter": ("DDPPO", "Pendulum-v1", PASSES | FRAGMENT | FILTER | {"policy_average": 0.9, "kl_coeff": 0.2}),
+    "DDPPO LSTM": ("DDPPO", "drl/StatelessCartPole-v1", PASSES | FRAGMENT | LSTM),
+    "DDPPO whole episodes": ("DDPPO", "CartPole-v1", PASSES | FRAGMENT | {"batch_mode": "complete_episodes"}),
 }
 
 
