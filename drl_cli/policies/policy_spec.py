@@ -18,6 +18,7 @@ from drl_cli.policies.action_specs import (
     MAX_UNITS,
     Actions,
     ActionSpec,
+    CompositeSpec,
     DiscreteSpec,
     MultiBinarySpec,
     MultiDiscreteSpec,
@@ -31,6 +32,7 @@ if TYPE_CHECKING:
 __all__ = [
     "ACTIVATIONS",
     "ActionSpec",
+    "CompositeSpec",
     "Conv",
     "Dense",
     "DiscreteSpec",
@@ -51,9 +53,16 @@ ACTIONS_OF = {
     "joint_q": "MultiDiscrete",
     "multi_categorical": "MultiDiscrete",
     "multi_bernoulli": "MultiBinary",
+    "composite": "Composite",
 }
 """The distributions, and the kind of actions that each is over."""
-SCORED = ("gaussian", "categorical", "multi_categorical", "multi_bernoulli")  # those with log-probabilities in NumPy
+SCORED = (
+    "gaussian",
+    "categorical",
+    "multi_categorical",
+    "multi_bernoulli",
+    "composite",
+)  # those with log-probabilities in NumPy
 VALUE_HEAD = ("value", 1)
 VALUE_KINDS = ("scalar", "categorical", "quantile")
 OBS_DTYPES = ("float32", "uint8")
@@ -173,6 +182,9 @@ class PolicySpec:
         """Return the spec as JSON-able data."""
         data = dataclasses.asdict(self)
         data["action"]["kind"] = self.action.kind
+        if isinstance(self.action, CompositeSpec):
+            for part, described in zip(self.action.parts, data["action"]["parts"], strict=True):
+                described["kind"] = part.kind
         return data
 
     def misfit(self) -> str | None:
@@ -286,6 +298,8 @@ class PolicySpec:
         return self.team.misfit(self.obs_shape[0])
 
     def _possible_heads(self) -> tuple[Any, ...]:
+        if isinstance(self.action, CompositeSpec):
+            return (self.action.heads(),)
         size = self.team.widest if self.team else self.action.size
         if self.distribution == "joint_q":
             return ((("q", size),),)
