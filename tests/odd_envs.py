@@ -75,7 +75,7 @@ register("float", spaces.Box(0.0, 1.0, (8, 8, 3), np.float32), lambda step: np.f
 register("wrongtype", bytes_box(16, 16, 3), picture((16, 16, 3), np.float64))
 register("multi", BOX, lambda step: np.zeros(2, np.float32), spaces.MultiDiscrete([2, 3]))
 register("binary", BOX, lambda step: np.zeros(2, np.float32), spaces.MultiBinary(3))
-register("dictaction", BOX, lambda step: np.zeros(2, np.float32), spaces.Dict({"a": spaces.Discrete(2)}))
+register("dictaction", BOX, lambda step: np.zeros(2, np.float32), spaces.Dict({"a": spaces.Text(3)}))
 
 
 class Lives(gymnasium.Env):

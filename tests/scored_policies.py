@@ -5,7 +5,14 @@ from types import SimpleNamespace
 import numpy as np
 
 from drl_cli.algorithms import actor_critic_nets
-from drl_cli.policies.policy_spec import ActionSpec, DiscreteSpec, MultiBinarySpec, MultiDiscreteSpec, PolicySpec
+from drl_cli.policies.policy_spec import (
+    ActionSpec,
+    CompositeSpec,
+    DiscreteSpec,
+    MultiBinarySpec,
+    MultiDiscreteSpec,
+    PolicySpec,
+)
 
 OBS, ROWS = 6, 5
 ACTIONS = {
@@ -15,12 +22,22 @@ ACTIONS = {
     "multi_categorical": MultiDiscreteSpec((2, 4, 3), (0, 1, -5)),
     "multi_bernoulli": MultiBinarySpec(3),
 }
+ACTIONS["composite"] = CompositeSpec(
+    tuple(ACTIONS[part] for part in ("categorical", "gaussian", "multi_categorical", "multi_bernoulli"))
+)
 SPACES = {
     "gaussian": {"kind": "Box", "shape": [2], "low": [-2.0, 0.0], "high": [2.0, 1.0]},
     "categorical": {"kind": "Discrete", "n": 3, "start": 2},
     "masked": {"kind": "Discrete", "n": 3, "start": 0},
     "multi_categorical": {"kind": "MultiDiscrete", "nvec": [2, 4, 3], "start": [0, 1, -5]},
     "multi_bernoulli": {"kind": "MultiBinary", "n": 3},
+}
+SPACES["composite"] = {
+    "kind": "Composite",
+    "parts": [
+        {"path": [at], **SPACES[part]}
+        for at, part in enumerate(("categorical", "gaussian", "multi_categorical", "multi_bernoulli"))
+    ],
 }
 MASK = (2, 3)
 
@@ -34,6 +51,8 @@ def heads(name, seed=0, rows=ROWS):
     """Return {head: float32 [rows, size]}; of "masked" with "allowed", one action alone in the first row."""
     rng = np.random.default_rng(seed)
     size = ACTIONS[name].size
+    if name == "composite":
+        return {head: rng.normal(0, 2, (rows, width)).astype(np.float32) for head, width in ACTIONS[name].heads()}
     if name == "gaussian":
         drawn = rng.normal(0, 2, (2, rows, size)).astype(np.float32)
         return {"mean": drawn[0], "log_std": drawn[1]}

@@ -28,7 +28,7 @@ from drl_cli.errors import CheckpointError, ExperienceError
 from drl_cli.experience.columns import Meta, ReadProgress, Token
 from drl_cli.experience.recorded.pieces import Layout, Piece, layout_of
 from drl_cli.experience.recorded.read import Shuffled, Source
-from drl_cli.policies.policy_spec import ActionSpec, PolicySpec
+from drl_cli.policies.policy_spec import ActionSpec, CompositeSpec, PolicySpec
 from drl_cli.randomness import number
 
 INSIDE = np.float32(1.0 - 1e-6)  # of the bounds of a squashed action: atanh(±1) is infinite
@@ -221,11 +221,19 @@ def whole(piece: Piece) -> Piece | None:
 
 def acted(action: np.ndarray, spec: PolicySpec) -> np.ndarray:
     """Return recorded actions [M, …], Box in the environment's units, as those of the policy of ``spec`` (PolicySpec)."""
-    if not isinstance(spec.action, ActionSpec):
+    most = INSIDE if spec.distribution in ("squashed_gaussian", "hybrid") else 1.0
+    if isinstance(spec.action, CompositeSpec):
+        action = action.astype(np.float32)
+        for part, at in zip(spec.action.parts, spec.action.slices(), strict=True):
+            if isinstance(part, ActionSpec):
+                action[:, at] = _box_acted(action[:, at], part, most)
         return action
-    low, high = (np.asarray(side, np.float32) for side in (spec.action.low, spec.action.high))
+    return _box_acted(action, spec.action, most) if isinstance(spec.action, ActionSpec) else action
+
+
+def _box_acted(action: np.ndarray, box: ActionSpec, most: float | np.floating) -> np.ndarray:
+    """Return recorded actions [M, A] of a Box as those of the policy; ``most``: how far from the middle, in half ranges."""
+    low, high = (np.asarray(side, np.float32) for side in (box.low, box.high))
     half, middle = (high - low) / 2, (high + low) / 2
-    unit = np.clip((action - middle) / half, -1.0, 1.0)
-    if spec.distribution == "squashed_gaussian":
-        unit = np.clip(unit, -INSIDE, INSIDE)
-    return unit if spec.action.normalize else unit * half + middle
+    unit = np.clip((action - middle) / half, -most, most)
+    return unit if box.normalize else unit * half + middle

@@ -29,6 +29,7 @@ DISTRIBUTIONS = {
     "Discrete": "categorical",
     "MultiDiscrete": "multi_categorical",
     "MultiBinary": "multi_bernoulli",
+    "Composite": "composite",
 }
 
 
@@ -45,13 +46,8 @@ def policy_spec(config: OnPolicyKeys, spaces: EnvSpec) -> PolicySpec:
     about, seen = net_builders.observation(config, spaces)
     cells = model.lstm_cell_size if model.use_lstm else 0
     custom = net_builders.custom_distribution(config.model, spaces)
-    if custom:
-        heads = custom_distributions.made(custom, action).heads
-    elif action.kind == "Box":
-        heads = (("mean", action.size), ("log_std", action.size))
-    else:
-        heads = (("logits", action.size),)
-    free = ("log_std",) if action.kind == "Box" and model.free_log_std else ()
+    heads = custom_distributions.made(custom, action).heads if custom else net_builders.drawing_heads(action)
+    free = tuple(head for head, _ in heads if head.startswith("log_std")) if model.free_log_std else ()
     is_shared = config.vf_share_layers or bool(cells)
     previous = bool(cells) and model.lstm_use_prev_action_reward
     extra = (("previous", action.size + 1),) if previous else ()

@@ -146,8 +146,7 @@ def policy_spec(config: MARWILConfig | BCConfig, spaces: EnvSpec) -> PolicySpec:
 
     model, action = config.model, net_builders.action(config, spaces)
     about, seen = net_builders.observation(config, spaces)
-    is_box = action.kind == "Box"
-    heads = (("mean", action.size), ("log_std", action.size)) if is_box else (("logits", action.size),)
+    heads = net_builders.drawing_heads(action)
     layers = net_builders.layers(model)
     has_value = config.beta > 0
     is_shared = isinstance(config, MARWILConfig) and has_value and config.vf_share_layers
@@ -155,7 +154,7 @@ def policy_spec(config: MARWILConfig | BCConfig, spaces: EnvSpec) -> PolicySpec:
         name="policy",
         layers=layers,
         heads=(*heads, VALUE_HEAD) if is_shared else heads,
-        free_heads=("log_std",) if is_box and model.free_log_std else (),
+        free_heads=tuple(head for head, _ in heads if head.startswith("log_std")) if model.free_log_std else (),
         **seen,
     )
     value = NetSpec(name="value", layers=layers, heads=(VALUE_HEAD,), **seen)

@@ -90,8 +90,9 @@ class _MARWILUpdate:
             weight, vf_loss, stats = self._weighted(self._config, self._square, values, batch, number)
         policy_loss = tf.reduce_mean(weighted_imitation_loss(logp, weight))  # scalar
         loss = policy_loss + vf_loss
-        if self._config.bc_logstd_coeff and "log_std" in heads:
-            loss -= self._config.bc_logstd_coeff * tf.reduce_mean(heads["log_std"])
+        spreads = [y for head, y in heads.items() if head.startswith("log_std")]  # [B, A] each
+        if self._config.bc_logstd_coeff and spreads:
+            loss -= self._config.bc_logstd_coeff * tf.reduce_mean(tf.concat(spreads, axis=-1))
         parts, norms = {}, []
         for part, values in weights.items():
             parts[part], norm = clipped(tf.gradients(loss, list(values.values())), self._config.grad_clip)

@@ -23,8 +23,8 @@ POSTPROCESS = ("n_step", "monte_carlo", "sequences", "trajectory", "fitness")
 LOOPS = ("replay", "sync", "stream", "gradients", "decentralized", "evolution")
 """The names of loops that rows give; ``runtime.loop_kinds`` says which loop, learner and worker each of them means."""
 
-ALL_ACTIONS = ("Box", "Discrete", "MultiDiscrete", "MultiBinary")
-"""The kinds of action spaces that there are, as ``envs.make.describe`` names them."""
+ALL_ACTIONS = ("Box", "Discrete", "MultiDiscrete", "MultiBinary", "Composite")
+"""The kinds of action spaces that there are, as ``envs.make.describe`` names them; a Composite is a Dict or Tuple."""
 
 ALL_OBSERVATIONS = ("Box1d", "Image")
 """The kinds of observations that there are: vectors, and images."""

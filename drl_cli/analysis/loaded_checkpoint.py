@@ -22,6 +22,7 @@ from drl_cli.envs.env_spec import AgentsSetup, EnvSpec, Preprocessing
 from drl_cli.envs.multi_agent import open_envs
 from drl_cli.envs.multi_agent.multi_agent_env import MultiAgentEnv
 from drl_cli.envs.multi_agent.team import laid_over
+from drl_cli.envs.spaces import part_name
 from drl_cli.errors import CheckpointError, ConfigError, EnvError, InputError, suggestion
 from drl_cli.extras import load
 from drl_cli.policies.numpy_policy import NumpyPolicy, policies_from_checkpoint, policy_from_checkpoint
@@ -265,6 +266,8 @@ def essence(name: str, space: Mapping[str, Any]) -> str:
     """Return in words what a policy depends on in a space: sizes, whether images are bytes, which numbers are actions."""
     if space.get("kind") == "MultiBinary":
         return f"{space.get('n')} switches"
+    if space.get("kind") == "Composite":
+        return "parts " + ", ".join(f"{part_name(part)} of {essence(name, part)}" for part in space.get("parts", []))
     if "n" in space:
         return f"{space['n']} numbers from {space.get('start', 0)}"
     if "nvec" in space:

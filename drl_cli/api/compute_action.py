@@ -12,9 +12,10 @@ import gymnasium
 import numpy as np
 
 from drl_cli.envs import make, preprocessors
+from drl_cli.envs.composite_actions import CompositeSpace, FlatActions, structure_of
 from drl_cli.envs.env_spec import Preprocessing, SpaceSpec
 from drl_cli.errors import InputError
-from drl_cli.policies.action_specs import ActionSpec, DiscreteSpec, MultiBinarySpec
+from drl_cli.policies.action_specs import ActionSpec, CompositeSpec, DiscreteSpec, MultiBinarySpec
 from drl_cli.policies.nets import Heads, State
 from drl_cli.policies.numpy_policy import NumpyPolicy
 
@@ -47,8 +48,11 @@ class ActionComputer:
         self.policy, self._frames = policy, policy.spec.frames
         self._env: gymnasium.Env | None = None
         self._raw_space: Any  # of the environment, or words for it
+        self._composite: CompositeSpace | None = None  # of actions that are a Dict or Tuple
         if action is not None:
             self._shape, self._dtype = tuple(action["shape"]), action["dtype"]
+            if action["kind"] == "Composite":
+                self._composite = CompositeSpace(structure_of(action["parts"]))
             self._raw_space, self._between = f"arrays of shape {list(policy.spec.obs_shape)}", ()
             return
         raw = make.make_wrapped(env_id, env_config, preprocessing=plan)
@@ -58,6 +62,8 @@ class ActionComputer:
             raw.close()
             raise
         self._raw_space, self._between = raw.observation_space, _between(self._env, raw)
+        if policy.spec.action.kind == "Composite":
+            self._composite = CompositeSpace(raw.action_space)
         self._shape, self._dtype = raw.action_space.shape or (), raw.action_space.dtype
 
     def initial_state(self) -> list[Any]:
@@ -96,15 +102,24 @@ class ActionComputer:
         action = self.to_env(chosen)[0]
         after = [part[0] for part in self.policy.noted(after, chosen)]
         acted = Acted(seen[None], before, heads, chosen)
-        return (action if action.shape else action.item()), ([*after, stack] if self._frames > 1 else after), acted
+        if isinstance(action, np.ndarray | np.generic) and not action.shape:
+            action = action.item()
+        return action, ([*after, stack] if self._frames > 1 else after), acted
 
-    def to_env(self, chosen: np.ndarray) -> np.ndarray:
-        """Return the policy's actions ``chosen`` [N, …] in the environment's units, shape and dtype."""
+    def to_env(self, chosen: np.ndarray) -> Any:
+        """Return the policy's actions ``chosen`` [N, …] in the environment's units, shape and dtype.
+
+        Of a Dict or Tuple space a list of N dicts or tuples, of all others an array [N, …].
+        """
+        if self._composite is not None:
+            return [self._composite.structured(row) for row in self.policy.to_env(chosen)]
         return np.asarray(self.policy.to_env(chosen), self._dtype).reshape(len(chosen), *self._shape)
 
     def as_recorded(self, actions: Any, count: int) -> np.ndarray:
         """Return ``count`` actions of the environment as ``NumpyPolicy.logp`` takes them. Raises InputError for others."""
         spec = self.policy.spec.action
+        if isinstance(spec, CompositeSpec):
+            return self._vectors(spec, actions, count)
         try:
             given = np.asarray(actions, np.float32 if spec.kind == "Box" else np.float64)
         except (TypeError, ValueError):
@@ -126,6 +141,18 @@ class ActionComputer:
         if isinstance(spec, ActionSpec):
             return given.reshape(count, -1)
         return given.astype(np.int32)
+
+    def _vectors(self, spec: CompositeSpec, actions: Any, count: int) -> np.ndarray:
+        """``as_recorded`` of dicts or tuples."""
+        space = self._composite
+        try:
+            found = np.stack([space.vector(action) for action in actions]) if space else np.zeros(0)
+        except (TypeError, ValueError):
+            found = np.zeros(0)
+        if found.shape != (count, *spec.shape) or not _are_choices(spec, found):
+            one = str(space.structure)[:160] if space else "a Dict or Tuple"
+            raise InputError(f"{_shown(actions)}: not {count} actions of this environment, each one of {one}.")
+        return found
 
     def close(self) -> None:
         """Close the environment."""
@@ -178,10 +205,26 @@ class ActionComputer:
         return seen
 
 
+def _are_choices(spec: CompositeSpec, action: np.ndarray) -> bool:
+    """Whether ``action`` [N, A] is finite, and its choices and switches are those that there are."""
+    if not np.isfinite(action).all():
+        return False
+    for part, at in zip(spec.parts, spec.slices(), strict=True):
+        if not isinstance(part, ActionSpec):
+            own = action[:, at]
+            most = {"Discrete": getattr(part, "n", 0), "MultiDiscrete": getattr(part, "nvec", 0)}.get(part.kind, 2)
+            if not ((own >= 0) & (own < np.asarray(most)) & (own == np.floor(own))).all():
+                return False
+    return True
+
+
 def _between(env: gymnasium.Env, raw: gymnasium.Env) -> tuple[gymnasium.ObservationWrapper, ...]:
     """Return the wrappers around ``raw``, the innermost first; () where one of them keeps a state of its own."""
     found = []
     while env is not raw:
+        if isinstance(env, FlatActions):
+            env = env.env
+            continue
         if not isinstance(env, gymnasium.ObservationWrapper):
             return ()  # Atari games: a program that plays them has what comes out of their wrappers
         found.append(env)

@@ -12,6 +12,7 @@ import numpy as np
 
 from drl_cli.api.compute_action import ActionComputer
 from drl_cli.errors import InputError
+from drl_cli.policies.action_specs import CompositeSpec
 from drl_cli.policies.nets import Heads, State
 from drl_cli.policies.numpy_policy import NumpyPolicy
 
@@ -36,12 +37,12 @@ class ActionDistribution:
         self._policy, self._heads, self._acting, self._rng = policy, heads, acting, rng
         self.inputs = _inputs(policy, heads)
 
-    def sample(self) -> np.ndarray:
-        """Return one random action for each observation, [N, …]; a deterministic policy's own."""
+    def sample(self) -> Any:
+        """Return one random action for each observation, [N, …], a deterministic policy's own; a list of dicts or tuples."""
         return self._acting.to_env(self._policy.drawn(self._heads, self._rng))
 
-    def deterministic_sample(self) -> np.ndarray:
-        """Return the greedy actions, [N, …]."""
+    def deterministic_sample(self) -> Any:
+        """Return the greedy actions, [N, …]; a list of dicts or tuples where the action space is one."""
         return self._acting.to_env(self._policy.greedy(self._heads))
 
     def logp(self, actions: Any) -> np.ndarray:
@@ -83,8 +84,10 @@ class Policy:
 
     def compute_actions(
         self, obs_batch: Any, state_batches: Sequence[Any] | None = None, explore: bool = False
-    ) -> tuple[np.ndarray, list[np.ndarray], dict[str, np.ndarray]]:
-        """Return (actions [N, …], next states, one array [N, …] each, and what was computed on the way, see ``fetched``).
+    ) -> tuple[Any, list[np.ndarray], dict[str, np.ndarray]]:
+        """Return (actions, next states, one array [N, …] each, and what was computed on the way, see ``fetched``).
+
+        Actions are an array [N, …], or a list of N dicts or tuples where the action space is one.
 
         ``obs_batch``: N observations; where frames are stacked, whole stacks. ``state_batches``: arrays [N, …] like those of
         ``get_initial_state``; None: episodes begin. ``explore``: draw the actions. Raises InputError for what does not fit.
@@ -186,6 +189,8 @@ def _inputs(policy: NumpyPolicy, heads: Heads) -> np.ndarray:
         return policy.values(heads)
     if policy.spec.custom:
         return np.concatenate([heads[name] for name, _ in policy.spec.nets[0].heads if name != "value"], axis=-1)
+    if isinstance(policy.spec.action, CompositeSpec):
+        return np.concatenate([heads[name] for name, _ in policy.spec.action.heads()], axis=-1)
     parts = [policy.masked(heads["logits"], heads)] if "logits" in heads else []
     parts += [heads[name] for name in ("mean", "log_std", "q") if name in heads]
     return np.concatenate([part.reshape(len(part), -1) for part in parts], axis=-1)

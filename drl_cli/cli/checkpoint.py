@@ -159,6 +159,8 @@ def _acts(action: Mapping[str, Any]) -> str:
         return f"Discrete, {action['n']} actions from {action['start']} on"
     if action["kind"] == "MultiDiscrete":
         return f"MultiDiscrete of {_numbers(action['nvec'])} actions"
+    if action["kind"] == "Composite":
+        return f"{len(action['parts'])} parts: {'; '.join(_acts(part) for part in action['parts'][:8])}"
     return f"MultiBinary, {action['n']} binary actions"
 
 

@@ -124,4 +124,7 @@ def _space(space: Mapping[str, Any]) -> str:
         return f"{'image' if len(space['shape']) == 3 else 'Box'} {size}"
     if kind == "MultiDiscrete" and "nvec" in space:
         return f"MultiDiscrete {space['nvec']}"[:28]
+    if kind == "Composite":
+        parts = [_space(part) for part in space["parts"]]
+        return f"{space['text'].partition('(')[0]} of {', '.join(parts)}"[:40]
     return f"{kind} {space['n']}" if "n" in space else kind

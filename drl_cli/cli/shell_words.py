@@ -39,6 +39,7 @@ OWN_ENVS = (
     "drl/MultiAgentCartPole-v1",
     "drl/MultiAgentCartPoleCrashing-v1",
     "drl/PointReach-v1",
+    "drl/SteerAndStop-v1",
     "drl/StatelessPendulum-v1",
     "drl/TicTacToe-v1",
     "drl/TwoStepGame-v1",

@@ -9,6 +9,7 @@ Python's attributes and first matters after more steps than are tried, it cannot
 from __future__ import annotations
 
 import collections
+import copy
 import hashlib
 import itertools
 import random
@@ -116,6 +117,8 @@ def action_for(env: gymnasium.Env, obs: Any) -> Any:
 
 def stepped(env: gymnasium.Env, action: Any) -> tuple[Any, ...]:
     """Step ``env`` with ``action`` as runs do it: a copy, as the interface wants it."""
+    if isinstance(action, (dict, tuple)):
+        return env.step(copy.deepcopy(action))
     return env.step(as_action(action.copy() if hasattr(action, "copy") else action))
 
 

@@ -14,8 +14,8 @@ class SpaceSpec(TypedDict):
     """A space, as ``envs.spaces.describe_space`` returns it; ``kind`` decides which of the other keys it has.
 
     Box: shape, dtype, low, high (nested lists with None where there is no bound, or a single value where many are equal).
-    Discrete: n, start, shape, dtype. MultiDiscrete: nvec, start, shape, dtype. MultiBinary: n, shape, dtype. Any other kind:
-    text, the space's own description.
+    Discrete: n, start, shape, dtype. MultiDiscrete: nvec, start, shape, dtype. MultiBinary: n, shape, dtype. Composite (a
+    Dict or Tuple of these): parts, each with its ``path``, shape, dtype, text. Any other kind: text, the space's own words.
     """
 
     kind: str
@@ -26,6 +26,7 @@ class SpaceSpec(TypedDict):
     n: int
     nvec: list[int]
     start: Any
+    parts: list[Any]
     text: str
 
 

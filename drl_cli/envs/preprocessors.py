@@ -23,6 +23,7 @@ from gymnasium import wrappers
 
 from drl_cli.config.env_names import named_wrappers
 from drl_cli.envs import custom_preprocessors, env_wrappers
+from drl_cli.envs.composite_actions import with_flat_actions
 from drl_cli.envs.spaces import describe_obs, describe_space, find_board, find_goal, find_mask, is_image
 from drl_cli.errors import CheckpointError, EnvError
 
@@ -128,9 +129,11 @@ def is_atari(spec: Any) -> bool:
 def wrap(env: gymnasium.Env, given: Preprocessing | None = None) -> gymnasium.Env:
     """Return ``env`` in the wrappers of a plan; without one, observations are only made a vector or [H, W, C].
 
+    Actions that are a Dict or a Tuple become a vector (``envs.composite_actions``).
+
     Raises EnvError where the plan does not fit the observations, and what gymnasium's wrappers raise.
     """
-    given = given or NOTHING
+    given, env = (given or NOTHING), with_flat_actions(env)
     if "preprocessor" in given:
         env = custom_preprocessors.Preprocessed(env, *given["preprocessor"])
     space = env.observation_space

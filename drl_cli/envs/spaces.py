@@ -7,11 +7,16 @@ none. What ``envs.preprocessors`` makes of observations is a Box of one dimensio
     {"kind": "Discrete", "n": 4, "start": 0, "shape": [], "dtype": "int64"}
     {"kind": "MultiDiscrete", "nvec": [3, 2], "start": [0, 0], "shape": [2], "dtype": "int64"}
     {"kind": "MultiBinary", "n": 5, "shape": [5], "dtype": "int8"}
-    {"kind": "Dict", "text": "Dict('a': Discrete(2))"}                                 what is not described further
+    {"kind": "Composite", "parts": [{"path": ["kick", 0], ...}, ...], "shape": [A], "dtype": "float32", "text": "Dict(...)"}
+    {"kind": "Dict", "text": "Dict('a': Text(1, 5))"}                                  what is not described further
+
+A Composite is a Dict or a Tuple, of any depth, whose leaves are of the kinds above it; the ``path`` of a part has a string for
+each key of a Dict and a number for each position in a Tuple. Its actions are one vector of A numbers (``leaves``).
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Protocol, cast
 
@@ -43,6 +48,10 @@ _ACTIONS = {
     ("Box",): "a continuous action space: a Box of one dimension with finite bounds",
     ("Discrete",): "a Discrete action space",
     ("Box", "Discrete"): "a Discrete or a continuous (Box) action space",
+    ("Box", "Discrete", "Composite"): "a Discrete or a continuous (Box) action space, or a Dict or Tuple of these",
+    ("Box", "Discrete", "MultiDiscrete", "MultiBinary", "Composite"): (
+        "a Box, Discrete, MultiDiscrete or MultiBinary action space, or a Dict or Tuple of these"
+    ),
 }
 _ANY_ACTIONS = "a Box, Discrete, MultiDiscrete or MultiBinary action space"
 _OF_TEAMS = {"MultiDiscrete": "Discrete", "Box": "Box"}  # actions of a team as one → those of its agents
@@ -64,7 +73,46 @@ def describe_space(space: Any) -> SpaceSpec:
         counts = {"n": int(space.n)} if kind == "MultiBinary" else {"nvec": space.nvec.tolist()}
         starts = {"start": space.start.tolist()} if kind == "MultiDiscrete" else {}
         return _spec(kind=kind, **counts, **starts, shape=list(space.shape), dtype=str(space.dtype))
-    return _spec(kind=kind, text=str(space)[:200])
+    return _composite(space) or _spec(kind=kind, text=_words(space))
+
+
+def leaves(space: Any) -> list[tuple[tuple[str | int, ...], Any]] | None:
+    """Return the parts of a Dict or Tuple space in order, [(path, space)]; None where it has one that is no such part.
+
+    Its actions as a vector are theirs, one after the other: a Box row by row, choices counted from 0, switches 0 or 1. A part
+    is a Box, a Discrete, or a MultiDiscrete or MultiBinary of one axis; a Dict or Tuple that holds nothing is none, nor is a
+    Dict with keys that are no strings. ``space``: of gymnasium, or what ``envs.composite_actions`` made of it.
+    """
+    space = getattr(space, "structure", space)
+    kind, held = type(space).__name__, getattr(space, "spaces", None)
+    if kind in ("Dict", "Tuple") and held:
+        items = list(held.items() if kind == "Dict" else enumerate(held))
+        if any(kind == "Dict" and not isinstance(name, str) for name, _ in items):
+            return None
+        found = []
+        for name, part in items:
+            below = leaves(part) if type(part).__name__ in ("Dict", "Tuple") else [((), part)]
+            if below is None:
+                return None
+            found += [((name, *path), leaf) for path, leaf in below]
+        return found if all("text" not in describe_space(leaf) for _, leaf in found) else None
+    return None
+
+
+def _words(space: Any) -> str:
+    """Return what a space says of itself, on one line."""
+    return " ".join(str(space).split())[:200]
+
+
+def _composite(space: Any) -> SpaceSpec | None:
+    """Return the description of a Dict or Tuple whose actions can be a vector, or None."""
+    parts = leaves(space)
+    if parts is None:
+        return None
+    described = [{"path": list(path), **describe_space(leaf)} for path, leaf in parts]
+    size = sum(math.prod(part["shape"]) for part in described)
+    text = _words(getattr(space, "structure", space))
+    return _spec(kind="Composite", parts=described, shape=[size], dtype="float32", text=text)
 
 
 def _spec(**known: Any) -> SpaceSpec:
@@ -184,10 +232,30 @@ def _action_misfit(action: SpaceSpec, needs: Needs, fitting: Mapping[str, str]) 
         else:
             advice = "No algorithm supports such actions; convert them to one Discrete or one Box in a wrapper."
         return f"{wants}; its actions are {_text(action)}. {advice}"
+    if kind == "Composite":
+        return _parts_misfit(action, wants)
     if kind in _WHOLE:
         several = f"{wants}; its actions are {_text(action)}, which have more than one axis. Reshape them in a wrapper."
         return several if "text" in action else None
     return _bounds_misfit(action, wants)
+
+
+def _parts_misfit(action: SpaceSpec, wants: str) -> str | None:
+    """Whether each Box of a Composite has bounds; what its parts may be beside that is up to the nets of an algorithm."""
+    for part in action["parts"]:
+        if part["kind"] == "Box":
+            size = math.prod(part["shape"])
+            sides = {side: np.ravel(part[side]).tolist() if size <= 64 else part[side] for side in ("low", "high")}
+            flat = cast("SpaceSpec", {**part, "shape": [size], **sides})
+            problem = _bounds_misfit(flat, f"{wants}; of its action {part_name(part)}")
+            if problem:
+                return problem
+    return None
+
+
+def part_name(part: Mapping[str, Any]) -> str:
+    """Return in words where a part of a Composite is: "kick.0" for its path ["kick", 0]."""
+    return ".".join(map(str, part["path"]))
 
 
 def _bounds_misfit(action: SpaceSpec, wants: str) -> str | None:

@@ -43,8 +43,11 @@ class ActionLogs:
     """
 
     def __init__(self, count: int, space: gymnasium.Space) -> None:
-        """``count``: N; ``space``: the environments' action space: float32 is kept of a Box, int32 of all others."""
-        self._is_box, self._dtype = type(space).__name__ == "Box", space.dtype
+        """``count``: N; ``space``: the environments' action space.
+
+        float32 is kept of a Box, and of a Dict or Tuple (``envs.composite_actions``), int32 of all others.
+        """
+        self._is_box, self._dtype = type(space).__name__ in ("Box", "CompositeSpace"), space.dtype
         self._rows = np.empty((FIRST_ROWS, count, *(space.shape or ())), np.float32 if self._is_box else np.int32)
         self._all = np.arange(count)
         self._longest = 0  # no log is longer than that

@@ -115,7 +115,7 @@ def _algorithms(seen: EnvTraits) -> tuple[tuple[str, ...], str]:
     if seen.several:
         return ("PPO",), "for several agents"
     if seen.action not in ("Box", "Discrete"):
-        return ("PPO",), f"for {seen.action} actions"
+        return ("PPO",), f"for {'Dict or Tuple' if seen.action == 'Composite' else seen.action} actions"
     if seen.sees_images:
         return ("PPO", "DQN" if seen.action == "Discrete" else "SAC"), "for images"
     if seen.action == "Box":

@@ -95,6 +95,11 @@ def export(
     ``facts``: those of its checkpoint's manifest; ``replace``: what is there goes, once the new one is whole. Raises
     InputError, ExportFailed (nothing is left then).
     """
+    if policy.spec.action.kind == "Composite":
+        raise InputError(
+            "A policy over actions that are a Dict or Tuple is not exported: its format has one array for an action. Play it "
+            "with drl rollout, or from Python with Trainer.compute_action."
+        )
     path = Path(out).expanduser() if replace else check_place(form, out)
     module = load(FORMATS[form])
     aside = path.parent / f".tmp-{path.name}-{os.getpid()}-{secrets.token_hex(4)}"

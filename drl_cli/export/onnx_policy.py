@@ -22,6 +22,7 @@ from drl_cli.policies.action_specs import (
     box,
     discrete,
     multi_discrete,
+    without_parts,
 )
 from drl_cli.policies.distributions import FILL
 from drl_cli.policies.filters import CLIP, EPSILON, MEAN, VAR
@@ -148,7 +149,7 @@ class OnnxPolicy:
         return nodes("Concat", encoded, nothing, axis=-1)
 
     def _to_env(self, action: str) -> None:
-        nodes, given = self._nodes, self._spec.action
+        nodes, given = self._nodes, without_parts(self._spec.action)
         if isinstance(given, MultiBinarySpec):
             nodes("Cast", action, to=TensorProto.INT8, into="action")
         elif not isinstance(given, ActionSpec):

@@ -1,4 +1,4 @@
-"""What a policy's actions are, as plain data: a Box, one choice, several choices at once, several switches.
+"""What a policy's actions are, as plain data: a Box, one choice, several choices at once, several switches, or all of these.
 
 Used by ``policies.policy_spec`` (policies made of them), ``policies.policy_from_manifest`` (manifests) and all that
 act. Each has ``kind`` (the space's name), ``shape`` and ``dtype`` of one action of the policy, ``size`` (numbers of
@@ -8,13 +8,17 @@ the widest head) and ``misfit``.
 from __future__ import annotations
 
 import dataclasses
-from typing import TypeAlias
+import math
+from collections.abc import Mapping, Sequence
+from typing import TypeAlias, TypeVar
 
 import numpy as np
 
 MAX_UNITS = 65_536  # a manifest from elsewhere must not make us allocate without bound
 _MOST = float(np.finfo(np.float32).max)
+MAX_PARTS = 256
 _STARTS = 2**31  # what an int32 holds
+_T = TypeVar("_T")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -146,7 +150,74 @@ class MultiBinarySpec:
         return None if 1 <= self.n <= MAX_UNITS else f"{self.n} switches"
 
 
-Actions: TypeAlias = ActionSpec | DiscreteSpec | MultiDiscreteSpec | MultiBinarySpec
+PartActions: TypeAlias = ActionSpec | DiscreteSpec | MultiDiscreteSpec | MultiBinarySpec
+"""What describes the actions of a policy that have no parts, or those of one part."""
+
+
+@dataclasses.dataclass(frozen=True)
+class CompositeSpec:
+    """Actions with ``parts``, those of a Dict or Tuple space in order; an action is the parts' numbers side by side.
+
+    Choices and switches are whole numbers among them, a Box is as its own ActionSpec says. A policy that draws each part from a
+    distribution of its own has the ``heads`` of all of them, numbered.
+    """
+
+    kind = "Composite"
+    parts: tuple[PartActions, ...]
+
+    @property
+    def size(self) -> int:
+        """Numbers of all parts together, each choice one-hot."""
+        return sum(part.size for part in self.parts)
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Shape of one action, (A,)."""
+        return (sum(math.prod(part.shape) for part in self.parts),)
+
+    @property
+    def dtype(self) -> str:
+        """Name of the actions' dtype."""
+        return "float32"
+
+    def slices(self) -> list[slice]:
+        """Return where in an action each part is."""
+        ends = np.cumsum([math.prod(part.shape) for part in self.parts]).tolist()
+        return [slice(begin, end) for begin, end in zip([0, *ends], ends, strict=False)]
+
+    def split(self, action: np.ndarray) -> list[np.ndarray]:
+        """Return the parts of ``action`` […, A], each […, *its shape] and of its dtype."""
+        return [
+            action[..., at].reshape(*action.shape[:-1], *part.shape).astype(part.dtype)
+            for part, at in zip(self.parts, self.slices(), strict=True)
+        ]
+
+    def joined(self, parts: Sequence[np.ndarray]) -> np.ndarray:
+        """Return the actions, float32 [N, A], with these ``parts``, each [N, *its shape]."""
+        return np.concatenate([part.reshape(len(part), -1).astype(np.float32) for part in parts], axis=-1)
+
+    def heads(self) -> tuple[tuple[str, int], ...]:
+        """Return (name, size) of the heads of all parts: "mean_i" and "log_std_i" of a Box, "logits_i" of any other."""
+        found: list[tuple[str, int]] = []
+        for index, part in enumerate(self.parts):
+            names = ("mean", "log_std") if part.kind == "Box" else ("logits",)
+            found += [(f"{name}_{index}", part.size) for name in names]
+        return tuple(found)
+
+    def heads_of(self, index: int, heads: Mapping[str, _T]) -> dict[str, _T]:
+        """Return the heads of one part among those of all, under their names without the number."""
+        names = ("mean", "log_std") if self.parts[index].kind == "Box" else ("logits",)
+        return {name: heads[f"{name}_{index}"] for name in names}
+
+    def misfit(self) -> str | None:
+        """Return in words why there is nothing to do, or None."""
+        if not 1 <= len(self.parts) <= MAX_PARTS:
+            return f"actions with {len(self.parts)} parts, of 1 to {MAX_PARTS}"
+        problem = next(filter(None, (part.misfit() for part in self.parts)), None)
+        return problem or (f"actions of {self.size} numbers, of {MAX_UNITS} at most" if self.size > MAX_UNITS else None)
+
+
+Actions: TypeAlias = PartActions | CompositeSpec
 """What describes the actions of a policy."""
 
 
@@ -154,6 +225,20 @@ def box(action: Actions) -> ActionSpec:
     """Return ``action``, of a policy over a Box. Raises TypeError for any other."""
     if not isinstance(action, ActionSpec):
         raise TypeError(f"{action.kind} actions where a Box is needed")
+    return action
+
+
+def without_parts(action: Actions) -> PartActions:
+    """Return ``action``, of a policy over anything but a Dict or Tuple. Raises TypeError for these."""
+    if isinstance(action, CompositeSpec):
+        raise TypeError("actions of a Dict or Tuple where those without parts are needed")
+    return action
+
+
+def composite(action: Actions) -> CompositeSpec:
+    """Return ``action``, of a policy over a Dict or Tuple. Raises TypeError for any other."""
+    if not isinstance(action, CompositeSpec):
+        raise TypeError(f"{action.kind} actions where those of a Dict or Tuple are needed")
     return action
 
 

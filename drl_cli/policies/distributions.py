@@ -3,7 +3,7 @@
 Over ``heads`` {name: float32 [N, size]} every distribution has ``greedy(heads)`` and ``sample(heads, rng)``, which return one
 action per row, and all but Deterministic have ``logp(heads, action)`` [N]. Those of on-policy algorithms (Gaussian,
 Categorical, MultiCategorical, MultiBernoulli) also have ``entropy(heads)`` [N] and ``kl(old, new)`` [N], KL(old ‖ new).
-``tests/policies/test_parity.py`` compares the two forms.
+``tests/policies/test_parity.py`` compares the two forms. Actions with several parts: ``policies.composite_distributions``.
 
 Where observations hold an action mask, ``heads["allowed"]`` (bool [N, n]) says which actions are allowed. The logits of all
 others are ``FILL``: finite, so that 0·log 0 is 0 and no gradient is lost, and so low that their probability is exactly 0 in

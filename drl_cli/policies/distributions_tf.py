@@ -14,6 +14,7 @@ stable form log(1 − tanh²x) = 2(log 2 − x − softplus(−2x)) is an identi
 
 from __future__ import annotations
 
+import dataclasses
 import math
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
@@ -21,7 +22,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from drl_cli.policies import custom_distributions_tf
-from drl_cli.policies.action_specs import DiscreteSpec, discrete, multi_discrete
+from drl_cli.policies.action_specs import DiscreteSpec, composite, discrete, multi_discrete
 from drl_cli.policies.distributions import FILL, LOG_STD_MAX, LOG_STD_MIN
 from drl_cli.tf1.tensorflow import Tensor, tf
 
@@ -119,11 +120,47 @@ class TFMultiBernoulli:
         return tf.reduce_sum(each, axis=-1)  # [B]
 
 
+class TFComposite:
+    """Independent parts, each with its own distribution; actions float32 [B, A] (``action_specs.CompositeSpec``)."""
+
+    def __init__(self, spec: PolicySpec) -> None:
+        """``spec``: PolicySpec with a CompositeSpec."""
+        self._action = composite(spec.action)
+        self._parts = [_OF_PART[part.kind](dataclasses.replace(spec, action=part)) for part in self._action.parts]
+
+    def logp(self, heads: Tensors, action: Tensor) -> Tensor:
+        """Return the log-probability of ``action`` [B, A], the sum over its parts, [B]."""
+        found = []
+        for index, (part, at) in enumerate(zip(self._parts, self._action.slices(), strict=True)):
+            own = self._action.parts[index]
+            chosen = tf.reshape(action[:, at], [-1, *own.shape])  # [B, …]
+            chosen = chosen if own.kind == "Box" else tf.cast(tf.round(chosen), tf.int32)  # [B, …]
+            found.append(part.logp(self._action.heads_of(index, heads), chosen))
+        return tf.add_n(found)  # [B]
+
+    def entropy(self, heads: Tensors) -> Tensor:
+        """Return the entropy, the sum over the parts, [B]."""
+        own = self._action.heads_of
+        return tf.add_n([part.entropy(own(index, heads)) for index, part in enumerate(self._parts)])  # [B]
+
+    def kl(self, old: Tensors, new: Tensors) -> Tensor:
+        """Return KL(old ‖ new), the sum over the parts, [B]."""
+        own = self._action.heads_of
+        return tf.add_n([part.kl(own(index, old), own(index, new)) for index, part in enumerate(self._parts)])  # [B]
+
+
+_OF_PART: dict[str, type[TFGaussian | TFMultiCategorical | TFMultiBernoulli]] = {
+    "Box": TFGaussian,
+    "Discrete": TFMultiCategorical,
+    "MultiDiscrete": TFMultiCategorical,
+    "MultiBinary": TFMultiBernoulli,
+}
 BY_NAME = {
     "gaussian": TFGaussian,
     "categorical": TFMultiCategorical,
     "multi_categorical": TFMultiCategorical,
     "multi_bernoulli": TFMultiBernoulli,
+    "composite": TFComposite,
     "custom": custom_distributions_tf.TFCustomDistribution,
 }
 

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from drl_cli.policies import custom_distributions_tf, distributions_tf, filters_tf
-from drl_cli.policies.action_specs import ActionSpec, DiscreteSpec, MultiBinarySpec, box, multi_discrete
+from drl_cli.policies.action_specs import ActionSpec, DiscreteSpec, MultiBinarySpec, box, multi_discrete, without_parts
 from drl_cli.policies.distributions_tf import TFActionValues, allowed, masked
 from drl_cli.policies.forward_tf import TFNet
 from drl_cli.policies.team_tf import acting_heads, acting_step, side_by_side
@@ -92,7 +92,7 @@ class Greedy:
 
     def _noted(self, action: Tensor) -> Tensor:
         """What the next step sees of ``action``: as numbers, and a reward of 0 to be filled in, [B, size + 1]."""
-        described = self._spec.action
+        described = without_parts(self._spec.action)
         if isinstance(described, ActionSpec):
             low, high = described.policy_bounds()
             encoded = tf.clip_by_value((action - (high + low) / 2) / ((high - low) / 2), -1.0, 1.0)  # [B, A]
@@ -107,7 +107,7 @@ class Greedy:
         return tf.concat([encoded, tf.zeros_like(encoded[:, :1])], axis=-1)  # [B, size + 1]
 
     def _to_env(self, action: Tensor) -> Tensor:
-        given = self._spec.action
+        given = without_parts(self._spec.action)
         if isinstance(given, MultiBinarySpec):
             return tf.cast(action, tf.int8)  # [B, n]
         if not isinstance(given, ActionSpec):

@@ -20,14 +20,22 @@ from drl_cli.errors import ConfigError
 from drl_cli.plugins import ACTION_DISTS
 from drl_cli.policies import custom_models
 from drl_cli.policies.nets import Residual
-from drl_cli.policies.policy_spec import ActionSpec, Conv, Dense, DiscreteSpec, MultiBinarySpec, MultiDiscreteSpec
+from drl_cli.policies.policy_spec import (
+    ActionSpec,
+    CompositeSpec,
+    Conv,
+    Dense,
+    DiscreteSpec,
+    MultiBinarySpec,
+    MultiDiscreteSpec,
+)
 
 if TYPE_CHECKING:
     from drl_cli.config.sections.common import CommonKeys
     from drl_cli.config.sections.model import FullyConnected, Vision
     from drl_cli.config.sections.on_policy import OnPolicyNetwork
     from drl_cli.envs.env_spec import EnvSpec, SpaceSpec
-    from drl_cli.policies.action_specs import Actions
+    from drl_cli.policies.action_specs import Actions, PartActions
     from drl_cli.policies.nets import Layer, NetSpec, Weights
 
 
@@ -102,6 +110,12 @@ def sight(acting: NetSpec) -> dict[str, Any]:
 def action(config: CommonKeys, spaces: EnvSpec) -> Actions:
     """Return what describes the actions of ``spaces``: one of ``policies.action_specs``."""
     space = spaces["action"]
+    if space["kind"] == "Composite":
+        return CompositeSpec(tuple(_part(config, part) for part in space["parts"]))
+    return _part(config, space)
+
+
+def _part(config: CommonKeys, space: SpaceSpec) -> PartActions:
     if space["kind"] == "Discrete":
         return DiscreteSpec(space["n"], space["start"])
     if space["kind"] == "MultiDiscrete":
@@ -110,6 +124,15 @@ def action(config: CommonKeys, spaces: EnvSpec) -> Actions:
         return MultiBinarySpec(space["n"])
     low, high = (_bounds(space, side) for side in ("low", "high"))
     return ActionSpec(low, high, config.normalize_actions, config.clip_actions)
+
+
+def drawing_heads(action: Actions) -> tuple[tuple[str, int], ...]:
+    """Return (name, size) of the heads of a policy that draws ``action`` from Gaussians, softmaxes and switches."""
+    if isinstance(action, CompositeSpec):
+        return action.heads()
+    if action.kind == "Box":
+        return (("mean", action.size), ("log_std", action.size))
+    return (("logits", action.size),)
 
 
 def mask(spaces: EnvSpec) -> tuple[int, ...]:

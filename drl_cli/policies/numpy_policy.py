@@ -21,7 +21,8 @@ from drl_cli import process
 from drl_cli.errors import CheckpointError, InputError
 from drl_cli.extras import load
 from drl_cli.policies import distributions, policy_from_manifest, team_forward
-from drl_cli.policies.action_specs import ActionSpec, MultiBinarySpec
+from drl_cli.policies.action_units import BoxUnits, units_of
+from drl_cli.policies.composite_distributions import distribution_of
 from drl_cli.policies.filters import Filter
 from drl_cli.policies.forward import BlockForward, Forward
 from drl_cli.policies.policy_from_manifest import DEFAULT_POLICY as DEFAULT_POLICY
@@ -33,11 +34,6 @@ if TYPE_CHECKING:
     from drl_cli.policies.policy_spec import PolicySpec
 
 SESSION = "drl_cli.policies.custom_models_tf:SessionFeatures"
-_COUNTS = {
-    "Discrete": lambda action: [action.n],
-    "MultiDiscrete": lambda action: action.nvec,
-    "MultiBinary": lambda action: [2] * action.n,
-}
 
 
 class NumpyPolicy:
@@ -48,17 +44,9 @@ class NumpyPolicy:
         self.spec = spec
         self.is_discrete = spec.action.kind == "Discrete"
         self.is_box = spec.action.kind == "Box"
-        self._rescales = self._clips = False  # how an action of a Box becomes the environment's
-        if isinstance(spec.action, ActionSpec):
-            self._rescales, self._clips = spec.action.normalize, spec.action.clip
-            self._low, self._high = spec.action.policy_bounds()
-            self._env_low = np.asarray(spec.action.low, np.float32)
-            self._env_high = np.asarray(spec.action.high, np.float32)
-            self._half, self._middle = (self._env_high - self._env_low) / 2, (self._env_high + self._env_low) / 2
-        else:
-            self._counts = np.asarray(_COUNTS[spec.action.kind](spec.action))  # of the values of each part of an action
+        self._units = units_of(spec.action)
         self._is_masked = bool(spec.mask) or (spec.team is not None and not self.is_box)
-        self._distribution = distributions.BY_NAME[spec.distribution](spec)
+        self._distribution = distribution_of(spec)
         # {name: float32 array} as they were set, for exploration; None before, when nothing but ``has_weights`` is read.
         self.weights: Weights = None  # type: ignore[assignment]
         self._forward: Any = None  # a Forward, or what ``with_net`` was given; None before weights are set
@@ -105,24 +93,14 @@ class NumpyPolicy:
         if not self.spec.previous:
             return state
         previous = np.zeros((len(action), self.spec.previous_size), np.float32)
-        previous[:, :-1] = self._encoded(action)
+        # a Box within ±1 of its bounds, choices one-hot, switches as they are
+        previous[:, :-1] = self._units.encoded(action)
         return (*state[:-1], previous)
 
     def rewarded(self, state: State, reward: Any, rows: int | slice = slice(None)) -> None:
         """Note in ``state``, in place, what came of the last action: ``reward`` of ``rows``, as the environment gave it."""
         if self.spec.previous:
             state[-1][rows, -1] = reward
-
-    def _encoded(self, action: np.ndarray) -> np.ndarray:
-        """Actions as numbers, float32 [N, size]: a Box within ±1 of its bounds, choices one-hot, switches as they are."""
-        if self.is_box:
-            unit = (action - (self._high + self._low) / 2) / ((self._high - self._low) / 2)
-            return np.minimum(np.maximum(unit, -1.0), 1.0)
-        if self.spec.action.kind == "MultiBinary":
-            return action
-        ends = np.cumsum(self._counts)
-        columns = np.reshape(action, (len(action), -1)) + (ends - self._counts)
-        return (columns[..., None] == np.arange(ends[-1])).any(axis=1)
 
     def next_state(self, obs: np.ndarray, state: State) -> State:
         """Return the recurrent state after ``obs`` whatever is done there; without weights the state stays."""
@@ -271,12 +249,8 @@ class NumpyPolicy:
         Of a Box it is the log-density in the environment's units. ``drawing``: epsilon, temperature of a policy over action
         values. Only for policies that ``is_drawn_from``.
         """
-        if not self.is_box:
-            return self._distribution.logp(heads, action, **drawing).astype(np.float64)
-        if not self._rescales:
-            return self._distribution.logp(heads, action).astype(np.float64)
-        own = (action - self._middle) / self._half
-        return self._distribution.logp(heads, own).astype(np.float64) - np.log(self._half.astype(np.float64)).sum()
+        own = self._units.unscaled(action) if isinstance(self._units, BoxUnits) else self._units.as_acted(action)
+        return self._distribution.logp(heads, own, **drawing).astype(np.float64) - self._units.log_scale
 
     def scores(self, heads: Heads, action: np.ndarray) -> Heads:
         """Return the columns that tell how likely ``action`` was under ``heads``: "logp" float32 [N] of scored policies."""
@@ -284,70 +258,52 @@ class NumpyPolicy:
 
     def random(self, obs: np.ndarray, rng: np.random.Generator) -> np.ndarray:
         """Return uniform actions for ``obs`` [N, …], float32 [N, A] within the policy's bounds or int32 [N, …]."""
-        rows, action = len(obs), self.spec.action
-        if self.is_box:
-            return rng.uniform(self._low, self._high, (rows, len(self._low))).astype(np.float32)
         if self._is_masked:
             free = self.allowed(obs)
             return np.argmax(np.where(free, rng.random(free.shape), -1.0), axis=-1).astype(np.int32)
-        if self.is_discrete:
-            return rng.integers(0, action.size, rows, dtype=np.int32)
-        return rng.integers(0, self._counts, (rows, len(self._counts)), dtype=np.int32)
+        return self._units.random(len(obs), rng)
 
     def random_columns(self, obs: np.ndarray) -> Heads:
         """Return the columns of ``act`` for uniform actions: the "logp" float32 [N] of scored policies."""
         if not self.spec.scored:
             return {}
-        return {"logp": self._uniform_logp(obs, self.bounds() if self.is_box else None)}
+        return {"logp": self._uniform_logp(obs, recorded=False)}
 
     def random_logp(self, obs: np.ndarray) -> np.ndarray:
         """Return the log-probability of uniform actions at ``obs`` [N, …] as they are recorded, float32 [N]."""
-        return self._uniform_logp(obs, (self._env_low, self._env_high) if self.is_box else None)
+        return self._uniform_logp(obs, recorded=True)
 
-    def _uniform_logp(self, obs: np.ndarray, bounds: tuple[np.ndarray, np.ndarray] | None) -> np.ndarray:
-        """``bounds``: of a Box, None of all other actions."""
-        if bounds is not None:
-            low, high = bounds
-            return np.full(len(obs), -np.log(high - low).sum(), np.float32)
-        if self._is_masked:
-            counts = self.allowed(obs).sum(axis=-1).reshape(len(obs), -1).prod(axis=-1, dtype=float)
-        else:
-            counts = np.full(len(obs), np.prod(self._counts, dtype=float))
+    def _uniform_logp(self, obs: np.ndarray, recorded: bool) -> np.ndarray:
+        """``recorded``: whether the density of a Box is that in the environment's units or in the policy's."""
+        if not self._is_masked:
+            return np.full(len(obs), -self._units.volume(recorded), np.float32)
+        counts = self.allowed(obs).sum(axis=-1).reshape(len(obs), -1).prod(axis=-1, dtype=float)
         return -np.log(counts).astype(np.float32)
 
     def bounds(self) -> tuple[np.ndarray, np.ndarray]:
         """Return (low, high), float32 [A] each, in which a policy over a Box acts."""
-        return self._low, self._high
+        if not isinstance(self._units, BoxUnits):
+            raise TypeError(f"{self.spec.action.kind} actions have no bounds")
+        return self._units.low, self._units.high
 
     def to_env(self, action: np.ndarray) -> np.ndarray:
         """Map the policy's actions to what the environment takes: float32 [N, A], or whole numbers [N, …] from its start on.
 
-        Whole numbers are int64, those of MultiBinary int8: gymnasium's own.
+        Whole numbers are int64, those of MultiBinary int8: gymnasium's own. Those of a Dict or Tuple are vectors [N, A] still
+        (``envs.composite_actions``), in which choices count from 0.
         """
-        described = self.spec.action
-        if isinstance(described, MultiBinarySpec):
-            return action.astype(np.int8)
-        if not isinstance(described, ActionSpec):
-            return action.astype(np.int64) + np.asarray(described.start, np.int64)
-        action = self.recorded(action)
-        if self._clips:
-            action = np.minimum(np.maximum(action, self._env_low), self._env_high)
-        return action
+        return self._units.to_env(action)
 
     def recorded(self, action: np.ndarray) -> np.ndarray:
         """Return the policy's ``action`` [N, …] as recordings hold it: a Box in the environment's units, not clipped.
 
         Whole numbers stay as they are: they count from 0, whatever the environment's ``start``.
         """
-        if self._rescales:
-            return action * self._half + self._middle
-        return action
+        return self._units.recorded(action)
 
     def as_acted(self, action: np.ndarray) -> np.ndarray:
         """Return a recorded ``action`` [N, …] as the policy chose it, the inverse of ``recorded``."""
-        if self._rescales:
-            return ((action - self._middle) / self._half).astype(np.float32)
-        return action
+        return self._units.as_acted(action)
 
 
 class StoredPolicy(Protocol):

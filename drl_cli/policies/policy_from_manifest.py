@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from drl_cli.config.result_names import POLICY_ID
 from drl_cli.errors import CheckpointError
+from drl_cli.policies.action_specs import MAX_PARTS
 from drl_cli.policies.nets import ACTIVATIONS, Conv, Dense, NetSpec, Residual
 from drl_cli.policies.policy_spec import (
     MAX_LAYERS,
@@ -20,6 +21,7 @@ from drl_cli.policies.policy_spec import (
     MAX_PIXELS,
     MAX_UNITS,
     ActionSpec,
+    CompositeSpec,
     DiscreteSpec,
     MultiBinarySpec,
     MultiDiscreteSpec,
@@ -29,7 +31,7 @@ from drl_cli.policies.policy_spec import (
 from drl_cli.policies.team_spec import MAX_AGENTS, TeamSpec
 
 if TYPE_CHECKING:
-    from drl_cli.policies.action_specs import Actions
+    from drl_cli.policies.action_specs import Actions, PartActions
 
 _LATER = {
     "obs_dtype": "float32",
@@ -118,12 +120,22 @@ def _defaults(kind: type) -> dict[str, Any]:
 
 
 def _action(data: Any) -> Actions:
+    if data["kind"] == "Composite":
+        if len(data["parts"]) > MAX_PARTS:
+            raise ValueError(f"more parts of an action than the {MAX_PARTS} that are allowed")
+        return CompositeSpec(tuple(_part(part) for part in data["parts"]))
+    return _part(data)
+
+
+def _part(data: Any) -> PartActions:
     if data["kind"] == "Discrete":
         return DiscreteSpec(int(data["n"]), int(data["start"]))
     if data["kind"] == "MultiDiscrete":
         return MultiDiscreteSpec(_sizes(data["nvec"]), tuple(int(start) for start in data["start"]))
     if data["kind"] == "MultiBinary":
         return MultiBinarySpec(_sizes([data["n"]])[0])
+    if data["kind"] != "Box":
+        raise ValueError(f"actions of the kind {str(data['kind'])[:60]!r}")
     low, high = (tuple(float(x) for x in data[side]) for side in ("low", "high"))
     return ActionSpec(low, high, bool(data["normalize"]), bool(data["clip"]))
 

@@ -18,6 +18,7 @@ from drl_cli.policies.action_specs import (
     MAX_UNITS,
     Actions,
     ActionSpec,
+    CompositeSpec,
     DiscreteSpec,
     MultiBinarySpec,
     MultiDiscreteSpec,
@@ -31,6 +32,7 @@ if TYPE_CHECKING:
 __all__ = [
     "ACTIVATIONS",
     "ActionSpec",
+    "CompositeSpec",
     "Conv",
     "Dense",
     "DiscreteSpec",
@@ -51,6 +53,7 @@ ACTIONS_OF = {
     "joint_q": "MultiDiscrete",
     "multi_categorical": "MultiDiscrete",
     "multi_bernoulli": "MultiBinary",
+    "composite": "Composite",
     "custom": "",
 }
 """The distributions, and the kind of actions that each is over; "" is any."""
@@ -59,6 +62,7 @@ SCORED = (
     "categorical",
     "multi_categorical",
     "multi_bernoulli",
+    "composite",
     "custom",
 )  # those with log-probabilities in NumPy
 VALUE_HEAD = ("value", 1)
@@ -183,6 +187,9 @@ class PolicySpec:
         """Return the spec as JSON-able data."""
         data = dataclasses.asdict(self)
         data["action"]["kind"] = self.action.kind
+        if isinstance(self.action, CompositeSpec):
+            for part, described in zip(self.action.parts, data["action"]["parts"], strict=True):
+                described["kind"] = part.kind
         return data
 
     def misfit(self) -> str | None:
@@ -306,6 +313,8 @@ class PolicySpec:
     def _possible_heads(self) -> tuple[Any, ...]:
         if self.custom:
             return (custom_distributions.of(self).heads,)
+        if isinstance(self.action, CompositeSpec):
+            return (self.action.heads(),)
         size = self.team.widest if self.team else self.action.size
         if self.distribution == "joint_q":
             return ((("q", size),),)

@@ -12,13 +12,14 @@ Source: Williams 1992, "Simple statistical gradient-following algorithms for con
 
 from __future__ import annotations
 
+import dataclasses
 import math
 from collections.abc import Callable
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from drl_cli.policies.action_specs import multi_discrete
+from drl_cli.policies.action_specs import composite, multi_discrete
 from drl_cli.policies.distributions import LOG_STD_MAX, LOG_STD_MIN, fill
 
 if TYPE_CHECKING:
@@ -116,6 +117,29 @@ class GaussianScore:
         return Scored(logp, entropy, gradients)
 
 
+class CompositeScore:
+    """Independent parts; actions float32 [N, A] (``action_specs.CompositeSpec``)."""
+
+    def __init__(self, spec: PolicySpec) -> None:
+        """``spec``: PolicySpec with a CompositeSpec."""
+        self._action = composite(spec.action)
+        self._parts = [_OF_PART[part.kind](dataclasses.replace(spec, action=part)) for part in self._action.parts]
+
+    def __call__(self, heads: Heads, action: np.ndarray) -> Scored:
+        """See the module."""
+        chosen = self._action.split(action)
+        scored = [part(self._action.heads_of(i, heads), chosen[i]) for i, part in enumerate(self._parts)]
+
+        def gradients(of_logp: np.ndarray, of_entropy: np.ndarray) -> Heads:
+            return {
+                f"{head}_{index}": slope
+                for index, part in enumerate(scored)
+                for head, slope in part.gradients(of_logp, of_entropy).items()
+            }
+
+        return Scored(_total([part.logp for part in scored]), _total([part.entropy for part in scored]), gradients)
+
+
 def _total(parts: list[np.ndarray]) -> np.ndarray:
     """Return the sum of ``parts``, one after the other."""
     total = 0 + parts[0]
@@ -145,9 +169,16 @@ def _choice(
     return log_p[rows, action], entropy, back
 
 
+_OF_PART: dict[str, type[GaussianScore | CategoricalScore | MultiCategoricalScore | MultiBernoulliScore]] = {
+    "Box": GaussianScore,
+    "Discrete": CategoricalScore,
+    "MultiDiscrete": MultiCategoricalScore,
+    "MultiBinary": MultiBernoulliScore,
+}
 BY_NAME = {
     "categorical": CategoricalScore,
     "multi_categorical": MultiCategoricalScore,
     "multi_bernoulli": MultiBernoulliScore,
     "gaussian": GaussianScore,
+    "composite": CompositeScore,
 }

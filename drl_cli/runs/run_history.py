@@ -113,6 +113,11 @@ def _choices(action: Mapping[str, Any]) -> tuple[float | None, int]:
         return sum(math.log(max(2, n)) for n in action.get("nvec", [2])), len(action.get("nvec", [2]))
     if kind == "MultiBinary":
         return action["n"] * math.log(2), action["n"]
+    if kind == "Composite":
+        parts = [_choices(part) for part in action.get("parts", [])]
+        choices = [choice for choice, _ in parts]
+        total = None if None in choices or not choices else sum(choice for choice in choices if choice is not None)
+        return total, sum(count for _, count in parts)
     return None, math.prod(action.get("shape") or [1])
 
 

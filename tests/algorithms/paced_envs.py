@@ -12,6 +12,9 @@ ACTIONS = {
     "MultiDiscrete": spaces.MultiDiscrete([2, 3]),
     "MultiBinary": spaces.MultiBinary(2),
 }
+ACTIONS["Composite"] = spaces.Tuple(
+    (ACTIONS["Discrete"], spaces.Dict({"far": ACTIONS["Box"], "on": ACTIONS["MultiBinary"]}))
+)
 
 
 class Paced(gymnasium.Env):

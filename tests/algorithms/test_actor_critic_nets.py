@@ -16,6 +16,7 @@ HEADS = {
     "masked": (("logits", 3),),
     "multi_categorical": (("logits", 9),),
     "multi_bernoulli": (("logits", 3),),
+    "composite": (("logits_0", 3), ("mean_1", 2), ("log_std_1", 2), ("logits_2", 9), ("logits_3", 3)),
 }
 
 
@@ -39,6 +40,11 @@ def test_free_deviations_are_one_vector_that_begins_at_one():
     spec, weights = _first("gaussian", free=True)
     assert weights["policy/log_std/free"].tolist() == [0.0, 0.0]
     assert "policy/log_std/kernel" not in weights and spec.weight_shapes()["policy/log_std/free"] == (2,)
+
+
+def test_free_deviations_of_a_part_are_a_vector_of_its_own():
+    spec, weights = _first("composite", free=True)
+    assert weights["policy/log_std_1/free"].tolist() == [0.0, 0.0] and spec.nets[0].free_heads == ("log_std_1",)
 
 
 def test_first_kernels_are_orthogonal_with_their_gains():

@@ -57,7 +57,7 @@ def test_on_policy_algorithm_learns_from_trajectories(name, graph):
     row = table.find(name)
     assert (row.graph, row.postprocess) == (f"drl_cli.algorithms.{graph}_graph", "trajectory")
     assert (row.loop, row.learner) == ("sync", "")
-    assert row.actions == ("Box", "Discrete", "MultiDiscrete", "MultiBinary")
+    assert row.actions == ("Box", "Discrete", "MultiDiscrete", "MultiBinary", "Composite")
 
 
 @pytest.mark.parametrize("name", ["ES", "ARS"])

@@ -49,6 +49,7 @@ def _cases():
         yield f"{name}-Discrete-LSTM", Case(name, "Discrete", {"model": LSTM})
         yield f"{name}-MultiDiscrete-shared", Case(name, "MultiDiscrete", shared)
         yield f"{name}-MultiBinary-LSTM-filter", Case(name, "MultiBinary", FILTER | {"model": PREVIOUS})
+        yield f"{name}-Composite-LSTM-filter", Case(name, "Composite", FILTER | {"model": PREVIOUS})
         yield f"{name}-Discrete-masked-filter", Case(name, "Discrete", FILTER, True)
         yield f"{name}-Discrete-masked-LSTM", Case(name, "Discrete", {"model": LSTM}, True)
 

@@ -232,7 +232,7 @@ def test_space_that_does_not_fit_is_refused_with_what_would(name, text):
         ("wrongtype", "reset returned an observation of float64; its space says uint8."),
         ("sequence", "its observations are Sequence(Discrete(3), stack=False), which drl cannot flatten."),
         ("empty", "its observations are empty, of shape (0,)."),
-        ("dictaction", "its actions are Dict('a': Discrete(2)). No algorithm supports such actions;"),
+        ("dictaction", "its actions are Dict('a': Text(1, 3, "),
         ("box", "DQN needs a Discrete action space; its actions are a Box of [3]. Algorithms for such actions: TD3."),
     ],
 )

@@ -12,7 +12,7 @@ from drl_cli.policies.numpy_policy import NumpyPolicy
 from drl_cli.policies.policy_spec import ActionSpec, Conv, Dense, DiscreteSpec, NetSpec, PolicySpec, ValueSpec
 
 RNG = np.random.default_rng(0)
-KINDS = ["gaussian", "categorical", "masked", "multi_categorical", "multi_bernoulli"]
+KINDS = ["gaussian", "categorical", "masked", "multi_categorical", "multi_bernoulli", "composite"]
 
 
 def _obs(count, size=6):
@@ -33,7 +33,7 @@ def test_following_says_what_was_said_when_the_policy_acted(name, keys):
         actions.append(policy.recorded(action)[0])
         expected.append(columns["logp"][0])
     stretch = (
-        np.log([2.0, 0.5]).sum() if name == "gaussian" else 0.0
+        np.log([2.0, 0.5]).sum() if name in ("gaussian", "composite") else 0.0
     )  # half ranges: of the policy's density, not of ours
     following, action = EpisodeLikelihood(policy), np.stack(actions)
     found = [following.logp(obs[part], action[part], reward[part]) for part in (slice(0, 4), slice(4, 9))]

@@ -5,7 +5,7 @@ import pytest
 from scipy import stats
 from scored_policies import ACTIONS, bare, heads
 
-from drl_cli.policies import distributions
+from drl_cli.policies.composite_distributions import distribution_of
 
 LN2, LN3 = np.log(2.0), np.log(3.0)
 EVERY = list(ACTIONS)
@@ -13,7 +13,7 @@ EVERY = list(ACTIONS)
 
 def _of(name):
     spec = bare(name)
-    return distributions.BY_NAME[spec.distribution](spec)
+    return distribution_of(spec)
 
 
 def _logits(*rows):
@@ -85,7 +85,7 @@ def test_switches_far_from_a_half_are_finite():
     assert np.isfinite([made.entropy(given), made.kl(given, _logits([-200.0, 200.0, 0.0]))]).all()
 
 
-@pytest.mark.parametrize("name", [name for name in EVERY if name != "gaussian"])
+@pytest.mark.parametrize("name", [name for name in EVERY if name not in ("gaussian", "composite")])
 def test_draws_come_as_often_as_their_log_probability_says(name):
     made, given, rng = _of(name), heads(name, rows=1), np.random.default_rng(0)
     if name == "masked":
@@ -125,3 +125,26 @@ def test_what_a_mask_forbids_never_happens_and_counts_for_nothing():
 def test_where_a_mask_allows_nothing_everything_is_allowed():
     made, given = _of("categorical"), _logits([0.0, LN2, LN3]) | {"allowed": np.zeros((1, 3), bool)}
     np.testing.assert_allclose(made.entropy(given), [stats.entropy([1, 2, 3])], rtol=1e-5)
+
+
+def test_composite_is_the_product_of_its_parts():
+    made, given = _of("composite"), heads("composite")
+    action = made.sample(given, np.random.default_rng(2))
+    assert action.dtype == np.float32 and action.shape == (5, 9)
+    parts = {"categorical": (0, slice(0, 1)), "gaussian": (1, slice(1, 3)), "multi_categorical": (2, slice(3, 6))}
+    parts["multi_bernoulli"] = (3, slice(6, 9))
+    logp, entropy = np.zeros(5), np.zeros(5)
+    for name, (index, at) in parts.items():
+        own = {head.removesuffix(f"_{index}"): y for head, y in given.items() if head.endswith(f"_{index}")}
+        chosen = action[:, at].reshape(5, *ACTIONS[name].shape).astype(ACTIONS[name].dtype)
+        logp, entropy = logp + _of(name).logp(own, chosen), entropy + _of(name).entropy(own)
+        np.testing.assert_array_equal(made.greedy(given)[:, at].reshape(chosen.shape), _of(name).greedy(own))
+    np.testing.assert_allclose(made.logp(given, action), logp, rtol=1e-5)
+    np.testing.assert_allclose(made.entropy(given), entropy, rtol=1e-5)
+
+
+def test_composite_choices_come_as_often_as_their_logits_say():
+    given = heads("composite", rows=1) | {"logits_0": np.log(np.float32([[0.5, 0.3, 0.2]]))}
+    many = {head: np.repeat(values, 20_000, axis=0) for head, values in given.items()}
+    drawn = _of("composite").sample(many, np.random.default_rng(0))[:, 0]
+    np.testing.assert_allclose(np.bincount(drawn.astype(int)) / 20_000, [0.5, 0.3, 0.2], atol=0.015)

@@ -4,7 +4,8 @@ import numpy as np
 import pytest
 from scored_policies import ACTIONS, MASK, bare, heads
 
-from drl_cli.policies import distributions, distributions_tf
+from drl_cli.policies import distributions_tf
+from drl_cli.policies.composite_distributions import distribution_of
 from drl_cli.tf1.tensorflow import function, tf
 
 pytestmark = pytest.mark.tensorflow
@@ -22,7 +23,7 @@ def _tensors(given):
 @pytest.mark.parametrize("name", ACTIONS)
 def test_graph_and_numpy_agree(name):
     spec, one, other = bare(name), heads(name), heads(name, seed=9)
-    twin = distributions.BY_NAME[spec.distribution](spec)
+    twin = distribution_of(spec)
     action = twin.sample(one, np.random.default_rng(4))
     with tf.Graph().as_default(), tf.Session() as session:
         made = distributions_tf.BY_NAME[spec.distribution](spec)
@@ -38,7 +39,7 @@ def test_graph_and_numpy_agree(name):
 @pytest.mark.parametrize("name", ACTIONS)
 def test_gradients_are_finite_and_none_flows_through_what_is_forbidden(name, compiled):
     spec, one = bare(name), heads(name)
-    action = distributions.BY_NAME[spec.distribution](spec).sample(one, np.random.default_rng(4))
+    action = distribution_of(spec).sample(one, np.random.default_rng(4))
     given = {head: values for head, values in one.items() if head != "allowed"}
     with tf.Graph().as_default(), tf.Session() as session:
         made = distributions_tf.BY_NAME[spec.distribution](spec)

@@ -7,7 +7,8 @@ import numpy as np
 import pytest
 
 from drl_cli.policies import score_gradients
-from drl_cli.policies.action_specs import MultiDiscreteSpec
+from drl_cli.policies.action_specs import ActionSpec, CompositeSpec, DiscreteSpec, MultiDiscreteSpec
+from drl_cli.policies.policy_spec import PolicySpec
 
 FILL = np.float32(-1e9)
 RNG = np.random.default_rng(5)
@@ -35,6 +36,13 @@ CASES = {
         RNG.normal(0, 1, (ROWS, 2)),
     ),
 }
+PARTS = CompositeSpec((DiscreteSpec(3), ActionSpec((-1.0, 0.0), (1.0, 2.0))))
+CASES["composite"] = (
+    "composite",
+    PolicySpec((), "composite", (1,), PARTS),
+    {head: RNG.normal(-0.5, 0.5, (ROWS, size)) for head, size in PARTS.heads()},
+    np.float32([[0, 0.5, 1], [2, -1, 0], [1, 0.25, 0.5], [2, 0, -0.5]]),
+)
 
 
 @pytest.mark.parametrize("case", CASES)

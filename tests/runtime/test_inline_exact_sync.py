@@ -1,5 +1,6 @@
 """Runs without a replay go on from a checkpoint as if they had not stopped: bit for bit."""
 
+import composite_envs  # noqa: F401  registers Levers-v0
 import masked_envs  # noqa: F401  registers Doors-v0
 import numpy as np
 import pytest
@@ -34,6 +35,7 @@ FIT = {"vf_iterations": 2, "sgd_minibatch_size": 20}
 FILTER = {"observation_filter": "MeanStdFilter"}
 LSTM = {"model": {"fcnet_hiddens": [8], "use_lstm": True, "lstm_cell_size": 4, "max_seq_len": 5}}
 SHORT_LSTM = {"model": LSTM["model"] | {"max_seq_len": 2}}
+PREVIOUS = {"model": LSTM["model"] | {"lstm_use_prev_action_reward": True}}
 RUNS = {
     "PPO": ("PPO", "CartPole-v1", PASSES),
     "PPO averaged": ("PPO", "CartPole-v1", PASSES | {"policy_average": 0.9}),
@@ -48,9 +50,14 @@ RUNS = {
     "TRPO LSTM filter mask": ("TRPO", "Doors-v0", FIT | SHORT_LSTM | FILTER),
     "A2C LSTM filter": ("A2C", "Pendulum-v1", LSTM | FILTER),
     "PQN": ("PQN", "CartPole-v1", {"num_sgd_iter": 2, "sgd_minibatch_size": 32, "policy_average": 0.9}),
+    "PPO Dict LSTM filter": ("PPO", "Levers-v0", PASSES | FILTER | PREVIOUS),
     "PPO filter mask": ("PPO", "Doors-v0", PASSES | FILTER),
     "DDPPO": ("DDPPO", "CartPole-v1", PASSES | FRAGMENT),
-    "DDPPO averaged filter": ("DDPPO", "Pendulum-v1", PASSES | FRAGMENT | FILTER | {"policy_average": 0.9, "kl_coeff": 0.2}),
+    "DDPPO averaged filter": (
+        "DDPPO",
+        "Pendulum-v1",
+        PASSES | FRAGMENT | FILTER | {"policy_average": 0.9, "kl_coeff": 0.2},
+    ),
     "DDPPO LSTM": ("DDPPO", "drl/StatelessCartPole-v1", PASSES | FRAGMENT | LSTM),
     "DDPPO whole episodes": ("DDPPO", "CartPole-v1", PASSES | FRAGMENT | {"batch_mode": "complete_episodes"}),
 }

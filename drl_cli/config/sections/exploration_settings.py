@@ -99,18 +99,25 @@ def misfits(config: Section, kind: str) -> list[str]:
     own = None if given.type in TYPES else plugins.EXPLORATIONS.find(given.type)
     if own and kind not in own.actions:
         fits = " and ".join(own.actions)
-        return [f"exploration_config.type: {given.type} is for {fits} actions, the environment's are {kind}."]
+        return [f"exploration_config.type: {given.type} is for {fits} actions, the environment's are {_words(kind)}."]
     if kind == "Box":
         return []
     found = []
     if given.type in _BOX_ONLY:
         fits = [name for name in types_of(type(given)) if name not in _BOX_ONLY]
         found.append(
-            f"exploration_config.type: {given.type} is for Box actions, the environment's are {kind}. What fits: "
+            f"exploration_config.type: {given.type} is for Box actions, the environment's are {_words(kind)}. What fits: "
             f"{', '.join(fits)}."
         )
     if uses_sde(config):
         found.append(
-            f"use_sde: state-dependent noise is for Box actions, the environment's are {kind}. Leave the key out."
+            f"use_sde: state-dependent noise is for Box actions, the environment's are {_words(kind)}. Leave the key out."
         )
+    if kind == "Composite" and is_served(config):
+        found.append("input: policy_server is for Box and for discrete actions, the environment's are a Dict or Tuple.")
     return found
+
+
+def _words(kind: str) -> str:
+    """Return in words what actions of ``kind`` are."""
+    return "a Dict or Tuple" if kind == "Composite" else kind

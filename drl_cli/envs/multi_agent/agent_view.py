@@ -13,6 +13,7 @@ import gymnasium
 import numpy as np
 
 from drl_cli.envs import preprocessors
+from drl_cli.envs.composite_actions import FlatActions
 from drl_cli.envs.steps import as_action
 from drl_cli.errors import EnvError
 
@@ -30,10 +31,12 @@ class _Spaces(gymnasium.Env):
 class AgentView:
     """The spaces of an agent as its policy sees them, and the way there."""
 
-    def __init__(self, spec: EnvSpec, transforms: Sequence[Callable[[Any], Any]] = ()) -> None:
-        """``transforms``: what an observation goes through, in order."""
+    def __init__(
+        self, spec: EnvSpec, transforms: Sequence[Callable[[Any], Any]] = (), given: FlatActions | None = None
+    ) -> None:
+        """``transforms``: what an observation goes through, in order; ``given``: what an action goes through, if anything."""
         self.spec = spec
-        self._transforms = transforms
+        self._transforms, self._given = transforms, given
         self._dtype, self._shape = np.dtype(spec["obs"].get("dtype", "float32")), tuple(spec["obs"].get("shape", ()))
 
     def obs(self, raw: Any) -> np.ndarray:
@@ -49,7 +52,12 @@ class AgentView:
         return seen
 
     def action(self, action: np.ndarray) -> Any:
-        """Return an action as the agent's space wants it: an int for Discrete, else an array that may be written to."""
+        """Return an action as the agent's space wants it: an int for Discrete, else an array that may be written to.
+
+        A dict or tuple where the space is one.
+        """
+        if self._given is not None:
+            return self._given.action(action)
         return as_action(np.array(action))
 
 
@@ -70,4 +78,4 @@ def view_of(obs_space: Any, action_space: Any, preprocessing: Preprocessing | No
     while isinstance(env, gymnasium.ObservationWrapper):
         transforms.insert(0, env.observation)
         env = env.env
-    return AgentView(spec, transforms)
+    return AgentView(spec, transforms, env if isinstance(env, FlatActions) else None)

@@ -12,7 +12,7 @@ from drl_cli.envs.multi_agent.multi_agent_env import AgentsStep, MultiAgentEnv
 from drl_cli.errors import EnvError, failure
 
 if TYPE_CHECKING:
-    from drl_cli.envs.env_spec import EnvSpec
+    from drl_cli.envs.env_spec import EnvSpec, SpaceSpec
 
 STEPS, EPISODES, SECONDS = 100, 2, 1.0  # whichever comes first
 
@@ -60,7 +60,17 @@ def sampled(spec: EnvSpec, obs: np.ndarray, rng: np.random.Generator) -> np.ndar
         return rng.integers(space["nvec"], dtype=np.int64) + np.asarray(space["start"])
     if space["kind"] == "MultiBinary" and "n" in space:
         return rng.integers(2, size=space["n"], dtype=np.int8)
+    if space["kind"] == "Composite":
+        return np.concatenate([_of_part(part, rng) for part in space["parts"]], dtype=np.float32)
     raise EnvError(f"its actions are {space['text']}, which no algorithm takes.")
+
+
+def _of_part(part: SpaceSpec, rng: np.random.Generator) -> np.ndarray:
+    """Return random numbers for one part of a Composite; choices count from 0."""
+    counted = part.copy()
+    if "start" in counted:
+        counted["start"] = np.zeros_like(counted["start"])
+    return np.ravel(sampled({"obs": counted, "action": counted}, np.zeros(0), rng))
 
 
 def _tried(env_id: str, method: str, call: Callable[[], AgentsStep]) -> AgentsStep:

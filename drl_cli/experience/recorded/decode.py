@@ -139,7 +139,24 @@ class Reader:
                     f"{name}: rows of shape {found}; the environment's actions are {shape or 'one number each'}."
                 )
             array = array.reshape(len(array), *shape)
+        if layout.parts:
+            return self._composite(array, name)
         return self._box(array, name) if layout.is_box else self._choices(array, name, start)
+
+    def _composite(self, array: np.ndarray, name: str) -> np.ndarray:
+        """Return actions of a Dict or Tuple space: vectors float32 [T, A], whose choices a file counts from 0."""
+        if self.layout.normalized:
+            self.refuse(
+                f"{name}: actions_in_input_normalized is for Box actions; the environment's are a Dict or Tuple."
+            )
+        array = self.as_float32(array, name)
+        for part, at in self.layout.parts:
+            own = array[:, at]
+            if part["kind"] != "Box":
+                counts = np.asarray({"Discrete": part.get("n"), "MultiDiscrete": part.get("nvec")}.get(part["kind"], 2))
+                if ((own < 0) | (own >= counts) | (own != np.floor(own))).any():
+                    self.refuse(f"{name}: numbers {at.start} to {at.stop - 1} hold a choice that there is not.")
+        return array
 
     def _box(self, array: np.ndarray, name: str) -> np.ndarray:
         array = self.as_float32(array, name)

@@ -8,6 +8,7 @@ at the end of its file.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple
 
@@ -67,6 +68,16 @@ class Layout(NamedTuple):
     def action_shape(self) -> tuple[int, ...]:
         """Shape of one action of the policy."""
         return tuple(self.action["shape"])
+
+    @property
+    def parts(self) -> list[tuple[SpaceSpec, slice]]:
+        """The parts of actions that are a Dict or Tuple, each with its place in the vector; [] of all others."""
+        found, begin = [], 0
+        for part in self.action.get("parts", []):
+            end = begin + math.prod(part["shape"])
+            found.append((part, slice(begin, end)))
+            begin = end
+        return found
 
     @property
     def is_box(self) -> bool:

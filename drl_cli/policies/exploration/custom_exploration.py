@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from drl_cli.policies.numpy_policy import NumpyPolicy
     from drl_cli.policies.policy_spec import PolicySpec
 
-ACTIONS = ("Box", "Discrete", "MultiDiscrete", "MultiBinary")
+ACTIONS = ("Box", "Discrete", "MultiDiscrete", "MultiBinary", "Composite")
 _NAME = re.compile(r"[A-Za-z]\w{0,59}")
 _KINDS = {bool: bool, int: Whole, float: float, str: str, dict: PlainMapping}
 
