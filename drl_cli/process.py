@@ -84,9 +84,7 @@ RAY_DEFAULTS = {
     "RAY_AUTH_MODE": "token",
 }
 
-
 TF_LOG_LEVELS = {"DEBUG": "0", "INFO": "0", "WARN": "2", "ERROR": "3"}  # the least severe that TensorFlow still prints
-
 
 # Read once, when TensorFlow is loaded; ``tf1.tensorflow`` sets it to 0 where it is not set by then.
 ONEDNN = "TF_ENABLE_ONEDNN_OPTS"
@@ -176,8 +174,9 @@ def seconds_since_start() -> float:
 def _started(pid: int) -> float:
     """Return the seconds from the machine's start to that of process ``pid``; read once, since files may run out later."""
     with open(f"/proc/{pid}/stat", encoding="ascii", errors="replace") as file:
-        fields = file.read().rpartition(")")[2].split()
-    return int(fields[19]) / os.sysconf("SC_CLK_TCK")  # field 22 of proc(5), counted after the command's name
+        return int(file.read().rpartition(")")[2].split()[19]) / os.sysconf(
+            "SC_CLK_TCK"
+        )  # field 22 of proc(5), counted after the command's name
 
 
 LastAct: TypeAlias = Callable[[int, bool], int | None]
