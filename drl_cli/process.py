@@ -174,9 +174,8 @@ def seconds_since_start() -> float:
 def _started(pid: int) -> float:
     """Return the seconds from the machine's start to that of process ``pid``; read once, since files may run out later."""
     with open(f"/proc/{pid}/stat", encoding="ascii", errors="replace") as file:
-        return int(file.read().rpartition(")")[2].split()[19]) / os.sysconf(
-            "SC_CLK_TCK"
-        )  # field 22 of proc(5), counted after the command's name
+        field = file.read().rpartition(")")[2].split()[19]  # 22 of proc(5), counted after the command's name
+    return int(field) / os.sysconf("SC_CLK_TCK")
 
 
 LastAct: TypeAlias = Callable[[int, bool], int | None]
