@@ -50,7 +50,11 @@ RUNS = {
     "PQN": ("PQN", "CartPole-v1", {"num_sgd_iter": 2, "sgd_minibatch_size": 32, "policy_average": 0.9}),
     "PPO filter mask": ("PPO", "Doors-v0", PASSES | FILTER),
     "DDPPO": ("DDPPO", "CartPole-v1", PASSES | FRAGMENT),
-    "DDPPO averaged filter": ("DDPPO", "Pendulum-v1", PASSES | FRAGMENT | FILTER | {"policy_average": 0.9, "kl_coeff": 0.2}),
+    "DDPPO averaged filter": (
+        "DDPPO",
+        "Pendulum-v1",
+        PASSES | FRAGMENT | FILTER | {"policy_average": 0.9, "kl_coeff": 0.2},
+    ),
     "DDPPO LSTM": ("DDPPO", "drl/StatelessCartPole-v1", PASSES | FRAGMENT | LSTM),
     "DDPPO whole episodes": ("DDPPO", "CartPole-v1", PASSES | FRAGMENT | {"batch_mode": "complete_episodes"}),
 }
