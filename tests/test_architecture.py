@@ -33,7 +33,7 @@ HEAVY = {"numpy", "scipy", "gymnasium", "tensorflow", "ray", "pandas", "matplotl
 # loaded in the process that needs them.
 WITH_TENSORFLOW = re.compile(
     r"^(tf1|algorithms/losses)/|_(tf|graph)\.py$|^export/(saved_model|tflite)\.py$"
-    r"|^actors/(learner|batch_learner|learner_replica|gradient_learner|session_state|graph_gradients)\.py$"
+    r"|^actors/((batch_|gradient_|decentralized_)?learner|learner_replica|session_state|graph_gradients)\.py$"
 )
 DOTTED = re.compile(r"^drl_cli(\.\w+)+(:\w+)?$")
 

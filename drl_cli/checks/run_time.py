@@ -77,6 +77,8 @@ def expected(
     workers = max(1, config.num_workers)
     if table.loop_name(row) in ("sync", "evolution"):
         work = parts["sampling"] / min(workers, cores) + parts["learning"]
+    elif table.loop_name(row) == "decentralized":  # every worker learns from its own fragments
+        work = (parts["sampling"] + parts["learning"]) / min(workers, cores)
     else:
         both = parts["sampling"] + parts["learning"]
         work = max(parts["sampling"] / min(workers, cores), parts["learning"], both / min(cores, workers + 1))

@@ -51,7 +51,7 @@ class HoldUp(NamedTuple):
 
 def judge(shares: Shares, setting: Setting) -> HoldUp:
     """Return the HoldUp on the Shares of a window."""
-    if setting.loop == "sync" and max(shares.checkpoints, shares.evaluations) < HOLDS_UP:
+    if setting.loop in ("sync", "decentralized") and max(shares.checkpoints, shares.evaluations) < HOLDS_UP:
         return _in_turn(shares, setting)
     if shares.checkpoints >= HOLDS_UP:
         text = f"checkpoints take {_percent(shares.checkpoints)} of the time; raise checkpoint_freq"
@@ -98,7 +98,8 @@ def _in_turn(shares: Shares, setting: Setting) -> HoldUp:
     if shares.workers + shares.learner < BUSY:
         between = 1.0 - sum(parts.values())
         if max(shares.evaluations, shares.checkpoints) <= between:
-            return HoldUp("driver", f"{_parted(parts)}; raise train_batch_size and rollout_fragment_length")
+            batch = "train_batch_size and " if setting.loop == "sync" else ""
+            return HoldUp("driver", f"{_parted(parts)}; raise {batch}rollout_fragment_length")
         if shares.evaluations >= shares.checkpoints:
             return HoldUp("evaluations", f"{_parted(parts)}; raise evaluation_interval")
         return HoldUp("checkpoints", f"{_parted(parts)}; raise checkpoint_freq")

@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 from drl_cli.algorithms import table
+from drl_cli.algorithms.ddppo import DDPPOConfig
 from drl_cli.algorithms.ppo import PPOConfig
 from drl_cli.algorithms.sac import SACConfig
 from drl_cli.checks import cluster_scale, run_plan, run_probe, run_time
@@ -112,6 +113,12 @@ def test_time_of_what_takes_turns_is_the_sum():
     config = PPOConfig(num_workers=2, evaluation_interval=None)
     told = run_time.expected(table.find("PPO"), config, {"timesteps_total": 10_000}, PROBE, cores=4)
     assert told["seconds"] == pytest.approx(4 + 1 + 6 + 10 / 2 + 10_000 * 0.05 / 100)
+
+
+def test_time_of_workers_that_learn_is_that_of_each_ones_share():
+    config = DDPPOConfig(num_workers=4, evaluation_interval=None)
+    told = run_time.expected(table.find("DDPPO"), config, {"timesteps_total": 10_000}, PROBE, cores=4)
+    assert told["seconds"] == pytest.approx(4 + 1 + 6 + (10 + 10_000 * 0.05 / 100) / 4)
 
 
 def test_time_on_one_core_is_all_that_is_to_be_done():

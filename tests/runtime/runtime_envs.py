@@ -1,7 +1,10 @@
 """Environments that go wrong in a worker, for tests over Ray; importing this registers them."""
 
+import os
+
 import gymnasium
 import numpy as np
+from gymnasium.envs.classic_control import CartPoleEnv
 
 from drl_cli.actors.weight_pulls import WeightPulls
 
@@ -32,5 +35,29 @@ class RaisesInConstructor(gymnasium.Env):
         raise OSError("no licence for the simulator")
 
 
+class Gated(CartPoleEnv):
+    """Waits once, at its third step, until something is written to a pipe: in the first process that makes one.
+
+    ``folder`` holds the pipe "gate"; in the others nothing waits.
+    """
+
+    def __init__(self, folder):
+        super().__init__()
+        self._gate, self._steps = os.path.join(folder, "gate"), 0
+        try:
+            os.close(os.open(os.path.join(folder, "taken"), os.O_CREAT | os.O_EXCL))
+        except FileExistsError:
+            self._steps = 3
+
+    def step(self, action):
+        self._steps += 1
+        if self._steps == 3:
+            with open(self._gate, encoding="ascii") as gate:  # waits for the one who writes
+                gate.read()
+        return super().step(action)
+
+
+if "Gated-v0" not in gymnasium.registry:
+    gymnasium.register("Gated-v0", Gated, max_episode_steps=500)
 if RAISES not in gymnasium.registry:
     gymnasium.register(RAISES, RaisesInConstructor)

@@ -68,6 +68,11 @@ def told():
             "learning 20 %, sampling 15 %, evaluations 10 %, checkpoints 10 %, other 45 %; "
             "raise train_batch_size and rollout_fragment_length",
         ),
+        (
+            Shares(0.2, 0.2),
+            Setting("decentralized", 2, 2),
+            "sampling 20 %, learning 20 %, other 60 %; raise rollout_fragment_length",
+        ),
         (Shares(0.01, 0.97), Setting("evolution", 1, 4), "episodes take 97 % of the time; raise num_workers"),
         (
             Shares(0.01, 0.5),

@@ -15,12 +15,13 @@ pytestmark = pytest.mark.process
         ("replay", "learner:Learner", "rollout_worker:RolloutWorker"),
         ("stream", "batch_learner:BatchLearner", "rollout_worker:RolloutWorker"),
         ("gradients", "gradient_learner:GradientLearner", "gradient_worker:GradientWorker"),
+        ("decentralized", None, "decentralized_worker:DecentralizedWorker"),
         ("evolution", "evolution_learner:EvolutionLearner", "evolution_worker:EvolutionWorker"),
     ],
 )
 def test_name_of_a_loop_brings_its_learner_and_worker(loop, learner, worker):
     kind = loop_kinds.kind_of(table.find("SAC")._replace(loop=loop))
-    assert (kind.learner, kind.worker) == (f"drl_cli.actors.{learner}", f"drl_cli.actors.{worker}")
+    assert (kind.learner, kind.worker) == (learner and f"drl_cli.actors.{learner}", f"drl_cli.actors.{worker}")
     assert load(kind.loop).make
 
 

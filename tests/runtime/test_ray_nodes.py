@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 from runtime_runs import env_facts, small_config
 
+from drl_cli.algorithms.ddppo import DDPPOConfig
 from drl_cli.algorithms.impala import IMPALAConfig
 from drl_cli.algorithms.ppo import PPOConfig
 from drl_cli.errors import ConfigError
@@ -134,9 +135,20 @@ def warned(reports):
     return [fields["text"] for kind, fields in reports if kind == "warning"]
 
 
-@pytest.mark.parametrize(("algorithm", "config"), [("PPO", PPOConfig), ("IMPALA", IMPALAConfig)])
-def test_every_fragment_is_learnt_from_once_or_counted_as_lost_when_a_node_dies(nodes, begun, algorithm, config):
-    keys = SMALL | BATCHES | ({"sgd_minibatch_size": 64, "num_sgd_iter": 1} if algorithm == "PPO" else {})
+PASSES = {"sgd_minibatch_size": 64, "num_sgd_iter": 1}
+DECENTRALIZED = {
+    "train_batch_size": None,
+    "sgd_minibatch_size": 8,
+    "straggler_cutoff": 1.0,
+}  # batches of a fragment, all whole
+
+
+@pytest.mark.parametrize(
+    ("algorithm", "config", "own"),
+    [("PPO", PPOConfig, PASSES), ("IMPALA", IMPALAConfig, {}), ("DDPPO", DDPPOConfig, DECENTRALIZED)],
+)
+def test_every_fragment_is_learnt_from_once_or_counted_as_lost_when_a_node_dies(nodes, begun, algorithm, config, own):
+    keys = SMALL | BATCHES | own
     run = begun(algorithm, config.model_validate(keys))
     until(run, lambda result: result["num_healthy_workers"] == 4 and run.loop.ledger.updates > 3)
     kill_a_node(nodes)

@@ -453,6 +453,49 @@ def test_killed_worker_does_not_stop_the_gradients_of_a3c(beside):
     assert 0 <= info["weight_lag_mean"] <= info["weight_lag_max"]
 
 
+def test_workers_of_ddppo_cut_off_one_that_is_slow_and_go_on_without_one_that_is_killed(beside, tmp_path):
+    """One worker cannot end its fragment before the gate is opened, which is when the other one has ended its own."""
+    os.mkfifo(tmp_path / "gate")
+    env = env_facts("CartPole-v1") | {
+        "id": "Gated-v0",
+        "env_config": {"folder": str(tmp_path)},
+        "imports": ("runtime_envs",),
+    }
+    keys = {"seed": 7, "rollout_fragment_length": 30, "sgd_minibatch_size": 20, "num_sgd_iter": 2, "xla": False}
+    trainer = beside(row="DDPPO", env=env, **keys, straggler_cutoff=0.5, model={"fcnet_hiddens": [8]})
+    loop, pool = trainer.loop, trainer.parts.pool
+    while not loop.info()["fragments_cut_short"]:
+        loop.step()
+    loop.step(0.2)  # the slow one may look again by now
+    assert loop.sampled == 60 and loop.trained() == 0
+    (tmp_path / "gate").write_text("open")
+    while not loop.ledger.updates:
+        loop.step()
+    loop.quiesce()
+    assert 60 + 2 * 3 <= loop.trained() < 120 and loop.trained() == loop.sampled  # of two environments
+    assert (loop.ledger.updates, loop.ledger.fragments) == (2 * 3, 2)  # passes over 3 minibatches of up to 20 steps
+
+    result = trainer.train()
+    loop.quiesce()
+    states = [handle.call("trained").result() for handle in pool.handles().values()]
+    assert len(states) == 2 and states[0].keys() == states[1].keys()
+    assert [name for name in states[0] if states[0][name].tobytes() != states[1][name].tobytes()] == []
+    assert result["info"]["workers_unequal"] == 0 and result["info"]["num_updates"] > 6
+
+    os.kill(pid_of(trainer, 0), signal.SIGKILL)
+    before, began = loop.ledger.updates, loop.trained()
+    while loop.ledger.updates < before + 12:
+        loop.step()
+    assert loop.ledger.version == trainer.parts.learner.call("push").result()
+    path = trainer.save(tmp_path)
+    assert pool.fragments_lost >= 1 and pool.outstanding == 0
+    assert pool.requested == loop.ledger.fragments + pool.fragments_lost
+    assert loop.trained() > began and trainer.state()["incarnations"]["0"] == 1
+    held = checkpoints.load(path).arrays("weights")
+    own = pool.handles()[1].call("trained").result()
+    assert [name for name in own if own[name].tobytes() != held[name].tobytes()] == []
+
+
 def test_environment_that_raises_in_the_worker_ends_in_one_clear_error(beside, quick_learner):
     env = env_facts("Pendulum-v1") | {"id": "RaisesInConstructor-v0", "imports": ("runtime_envs",)}
     with pytest.raises(DrlError) as caught:

@@ -81,6 +81,7 @@ class DecentralizedLoop:
         self._cut_short = self._unequal = 0  # fragments, workers
         self._learning: Waits | None = None
         self._pending: list[Call] = []  # what ``_learning`` waits for
+        self._awaited: Mapping[int, Call] = {}  # the calls of workers of which that is one
         self._moved = clock()
 
     def start(self) -> None:
@@ -153,7 +154,13 @@ class DecentralizedLoop:
             self._begin_round()
         self._prepare()
         pending = [*self._pool.references(), *self._preparing.values()]
-        for reference in self._cluster.wait(pending, timeout):
+        done = self._cluster.wait(pending, timeout)
+        if done or self._pool.outstanding:
+            self._moved = self._clock()
+        else:
+            self._awaited = {index: call for (index, _), call in self._preparing.items()}
+            self._watch()
+        for reference in done:
             number = next((key for key, call in self._preparing.items() if call is reference), None)
             if number is not None:
                 self._has_prepared(number)
@@ -247,13 +254,16 @@ class DecentralizedLoop:
             self._learning, self._asked, self._tokens = None, {}, {}
 
     def _watch(self) -> None:
-        """Kill workers that do not answer: their calls then say that they are lost."""
+        """Kill workers that do not answer: their calls then say that they are lost.
+
+        All that a call of ``_awaited`` depends on is there; calls that were made ahead of time may wait for other workers.
+        """
         if self._clock() - self._moved > SILENCE_S:
             self._moved = self._clock()
-            for handle in self._present(list(self._tokens)).values():
-                alive = handle.call("version")
-                if not self._cluster.wait([alive], 0.0):
-                    self._cluster.kill(handle)
+            handles = self._pool.handles()
+            for index, call in self._awaited.items():
+                if index in handles and not call.done():
+                    self._cluster.kill(handles[index])
 
     def _round(self, team: dict[int, Handle]) -> Waits:
         """Learn from the fragments of ``team`` ({index: handle}), in the order of its workers."""
@@ -281,7 +291,8 @@ class DecentralizedLoop:
             self._unequal += len(ended) - len(equal)
             others = ", ".join(str(index) for index in ended if index not in equal)
             events.report(
-                "warning", text=f"The weights of worker {others} differed, and are replaced by those of {equal[0]}."
+                "warning",
+                text=f"The weights of worker {others} differed, and are replaced by those of worker {equal[0]}.",
             )
         self._leader.hold(equal)
         self.ledger.learnt(first, steps)
@@ -339,6 +350,7 @@ class DecentralizedLoop:
     def _gather(self, calls: Mapping[int, Call]) -> Waits:
         """Wait for all of ``calls``; returns _Gathered."""
         values, lost, error = {}, {}, None
+        self._awaited = calls
         if calls:
             yield [next(iter(calls.values()))]  # without workers, too, this lets the loop look up
         for index, call in calls.items():
