@@ -35,11 +35,9 @@ DEFAULTS = {
     "PYGAME_HIDE_SUPPORT_PROMPT": "1",
 }
 
-
 Environ: TypeAlias = MutableMapping[str, str]
 Mark: TypeAlias = tuple[int, int]
 """CPU time of the machine so far, all of it and the idle part of it, in clock ticks."""
-
 
 GPU_DEVICES = ("/dev/dri/renderD128", "/dev/nvidia0")
 
@@ -54,9 +52,7 @@ def prepare(environ: Environ = os.environ) -> None:
 
 
 temporary_folders: list[str] = []  # removed by ``leave``, which skips all other cleaning up
-busy_threads: list[
-    str
-] = []  # names of threads that still run at the end: no destructor must run under them, see ``leave``
+busy_threads: list[str] = []  # that still run at the end: no destructor must run under them, see ``leave``
 _before: dict[str, str | None] = {}  # values that a config has replaced, None where there was none
 
 

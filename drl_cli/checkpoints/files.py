@@ -8,6 +8,7 @@ into ``CheckpointError``.
 
 from __future__ import annotations
 
+import errno
 import hashlib
 import json
 import math
@@ -34,6 +35,11 @@ MAX_MANIFEST = 1_000_000  # bytes
 MAX_JSON = 64 * 2**20  # bytes of state.json: statistics and random states of some thousand environments
 BLOCK = 2**20  # bytes read or written at a time
 SYNC_EVERY = 64 * BLOCK  # bytes: one fsync of gigabytes cannot be interrupted
+
+
+# What fsync of a folder answers where there is no such thing (CIFS, some FUSE): a power cut may take the newest checkpoint
+# there, which ``drl doctor`` says; refusing to save would take all of them.
+NO_FOLDER_SYNC = (errno.EINVAL, errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOSYS)
 
 
 class FileEntry(TypedDict):
@@ -80,10 +86,13 @@ def write_new(
 
 
 def sync_folder(path: Path | str) -> None:
-    """Make the names in a folder durable."""
+    """Make the names in a folder durable, where its disk can do so. Raises OSError."""
     fd = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
         os.fsync(fd)
+    except OSError as error:
+        if error.errno not in NO_FOLDER_SYNC:
+            raise
     finally:
         os.close(fd)
 

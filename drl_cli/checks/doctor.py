@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
-from drl_cli.checks import library_probes, machine_probes, package_versions
+from drl_cli.checks import library_probes, machine_probes, mount_probes, package_versions
 from drl_cli.checks.findings import FAIL, NOTE, Finding
 
 SIDE_BY_SIDE = 2  # heavy imports at once
@@ -31,9 +31,11 @@ def examine(
         ("memory", machine_probes.memory),
         ("/dev/shm", machine_probes.shared_memory),
         ("limits", machine_probes.limits),
+        ("sizes", machine_probes.sizes),
         ("BLAS", machine_probes.threads),
         ("results", lambda: machine_probes.results(results_folder)),
         ("temporary", machine_probes.temporary),
+        ("disks", lambda: mount_probes.disks(results_folder)),
         ("Ray's processes", lambda: [machine_probes.processes()]),
         ("Ray's folders", lambda: [machine_probes.sessions()]),
     ):

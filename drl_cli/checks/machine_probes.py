@@ -25,6 +25,7 @@ LEAST_MEMORY, GOOD_MEMORY = 1.5 * GB, 3 * GB  # a run with two workers takes 1.2
 LEAST_SHARED = 300 * 2**20  # the object store of a run's own Ray is 256 MB
 LEAST_DISK, GOOD_DISK = 0.5 * GB, 5 * GB
 LEAST_FILES, GOOD_FILES = 1024, 4096  # Ray opens some hundreds for each worker
+LEAST_FILE, LEAST_SPACE = 20 * 2**20, 3 * GB  # the weights of a small net; a run with TensorFlow maps 2.3 GB
 LEAST_PROCESSES = 1000  # with the threads of Ray's daemons
 THREADS = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")
 
@@ -116,6 +117,19 @@ def limits() -> list[Finding]:
     if most is not None and most < LEAST_PROCESSES:
         text = f"{most:,} processes and threads; Ray alone starts some hundreds of threads"
         found.append(Finding("processes", WARN, text, "docker run --pids-limit=4096 …"))
+    return found
+
+
+def sizes() -> list[Finding]:
+    """Limits of this shell on the size of files and of a process, as ``ulimit`` sets them; [] without any."""
+    found = []
+    largest, space = machine.file_size_limit(), machine.address_space_limit()
+    if largest is not None:
+        text = f"{_size(largest)} per file; a checkpoint with a large replay buffer, or a log, may be larger"
+        found.append(Finding("file size", FAIL if largest < LEAST_FILE else WARN, text, "ulimit -f unlimited"))
+    if space is not None:
+        text = f"{_size(space)} of addresses per process; TensorFlow reserves some GB, whether it uses them or not"
+        found.append(Finding("address space", FAIL if space < LEAST_SPACE else WARN, text, "ulimit -v unlimited"))
     return found
 
 

@@ -34,7 +34,7 @@ drl doctor --json | jq '.findings[] | select(.state == "fail")'
 @options.speech_options
 @click.pass_obj
 def doctor(session: Session, quick: bool, as_json: bool, quiet: bool) -> int:
-    """Check Python, packages, TensorFlow, Ray, Box2D, ffmpeg, container limits, /dev/shm, disks and leftovers of Ray.
+    """Check Python, packages, TensorFlow, Ray, Box2D, ffmpeg, limits, /dev/shm, disks (kind, room, locks) and leftovers of Ray.
 
     The exit code is 1 if something that a run needs is broken, else 0; warnings alone give 0. Each heavy library is loaded
     in a process of its own, for at most 90 seconds.

@@ -68,6 +68,18 @@ def open_files() -> tuple[int, int]:
     return resource.getrlimit(resource.RLIMIT_NOFILE)
 
 
+def file_size_limit() -> int | None:
+    """Return the bytes that a file may have which this process writes, None without a limit."""
+    soft = resource.getrlimit(resource.RLIMIT_FSIZE)[0]
+    return None if soft == resource.RLIM_INFINITY else soft
+
+
+def address_space_limit() -> int | None:
+    """Return the bytes of addresses that this process may have, used or only reserved, None without a limit."""
+    soft = resource.getrlimit(resource.RLIMIT_AS)[0]
+    return None if soft == resource.RLIM_INFINITY else soft
+
+
 def shared_memory(path: str = "/dev/shm") -> tuple[int | None, int | None]:
     """Return (bytes of the shared memory's file system, bytes free), or (None, None) where there is none."""
     try:

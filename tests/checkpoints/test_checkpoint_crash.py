@@ -114,3 +114,16 @@ def test_death_while_pruning_never_leaves_half_a_checkpoint(tmp_path):
         for _, path in retention.numbers(folder):
             assert read_everything(path)["state"]["iteration"] in (10, 20)
         assert retention.newest_valid(folder)[0].number == 20
+
+
+def test_disk_that_cannot_sync_folders_takes_checkpoints_all_the_same(tmp_path, monkeypatch):
+    real = os.fsync
+
+    def fsync(fd):
+        if os.path.isdir(f"/proc/self/fd/{fd}"):
+            raise OSError(errno.EINVAL, "Invalid argument")  # as CIFS answers
+        real(fd)
+
+    monkeypatch.setattr(os, "fsync", fsync)
+    save(make(tmp_path / "run"), 20)
+    assert retention.newest_valid(tmp_path / "run")[0].number == 20

@@ -99,6 +99,20 @@ def test_open_files_are_judged_with_the_command_that_can_help(monkeypatch, limit
     assert (found.state, found.mend) == (state, mend)
 
 
+@pytest.mark.parametrize(
+    ("file", "space", "expected"),
+    [
+        (None, None, []),
+        (2**20, None, [("file size", "fail")]),
+        (2**32, GB, [("file size", "warn"), ("address space", "fail")]),
+    ],
+)
+def test_limits_of_sizes_are_judged_where_there_are_any(monkeypatch, file, space, expected):
+    monkeypatch.setattr(machine, "file_size_limit", lambda: file)
+    monkeypatch.setattr(machine, "address_space_limit", lambda: space)
+    assert [(one.what, one.state) for one in machine_probes.sizes()] == expected
+
+
 def test_threads_that_the_user_set_are_told():
     (found,) = machine_probes.threads({"OMP_NUM_THREADS": "8", "MKL_NUM_THREADS": "1"})
     assert (found.state, found.mend) == ("warn", "unset OMP_NUM_THREADS")
