@@ -14,11 +14,13 @@ from drl_cli.errors import ExperienceError
 from drl_cli.experience.action_likelihood import EpisodeLikelihood
 from drl_cli.experience.off_policy_estimates import RecordedEpisode, estimate
 from drl_cli.experience.recorded.pieces import Layout
+from drl_cli.policies.action_specs import CompositeSpec
 
 if TYPE_CHECKING:
     from drl_cli.envs.env_spec import SpaceSpec
     from drl_cli.experience.action_likelihood import Drawing
     from drl_cli.experience.recorded.pieces import Piece
+    from drl_cli.policies.action_specs import Actions
     from drl_cli.policies.numpy_policy import NumpyPolicy
     from drl_cli.policies.policy_spec import PolicySpec
 
@@ -30,11 +32,19 @@ HELP = (
 
 def layout_of_policy(spec: PolicySpec, normalized: bool = False) -> Layout:
     """Return the Layout of what the policy of ``spec`` (PolicySpec) sees and does; ``normalized``: as Layout's."""
-    action: dict[str, Any] = {"kind": spec.action.kind, "shape": spec.action.shape}
-    for name in ("n", "nvec", "start", "low", "high"):
-        if hasattr(spec.action, name):
-            action[name] = getattr(spec.action, name)
+    action = _described(spec.action)
+    if isinstance(spec.action, CompositeSpec):
+        action["parts"] = [_described(part) for part in spec.action.parts]
     return Layout(tuple(spec.obs_shape), spec.obs_dtype, cast("SpaceSpec", action), (), spec.frames, normalized)
+
+
+def _described(action: Actions) -> dict[str, Any]:
+    """Return ``action`` as a SpaceSpec has it, without its parts."""
+    found: dict[str, Any] = {"kind": action.kind, "shape": action.shape}
+    for name in ("n", "nvec", "start", "low", "high"):
+        if hasattr(action, name):
+            found[name] = getattr(action, name)
+    return found
 
 
 class EpisodeCollector:

@@ -139,7 +139,7 @@ def test_densities_of_normalised_actions_are_stretched_with_them(tmp_path, norma
     assert len(recollection.episodes) == 1
 
 
-@pytest.mark.parametrize("name", ["categorical", "multi_categorical", "multi_bernoulli", "gaussian"])
+@pytest.mark.parametrize("name", ["categorical", "multi_categorical", "multi_bernoulli", "gaussian", "composite"])
 def test_layout_of_a_policy_is_that_of_its_environment(name):
     spec, _ = made(name)
     layout = layout_of_policy(spec)
