@@ -82,9 +82,7 @@ RAY_DEFAULTS = {
 
 TF_LOG_LEVELS = {"DEBUG": "0", "INFO": "0", "WARN": "2", "ERROR": "3"}  # the least severe that TensorFlow still prints
 
-ONEDNN = (
-    "TF_ENABLE_ONEDNN_OPTS"  # read once, when TensorFlow is loaded; ``tf1.tensorflow`` sets it to 0 where it is not set
-)
+ONEDNN = "TF_ENABLE_ONEDNN_OPTS"  # read when TensorFlow is loaded; ``tf1.tensorflow`` sets it to 0 where it is not set
 
 
 def prepare_tensorflow(
