@@ -76,7 +76,8 @@ class Policy:
     def __repr__(self) -> str:
         """Name the policy, its distribution and its observations."""
         spec = self._acting().policy.spec
-        return f"<Policy {self.policy_id}: {spec.distribution} of observations {list(spec.stacked_shape)}>"
+        kind = spec.custom[0] if spec.custom else spec.distribution
+        return f"<Policy {self.policy_id}: {kind} of observations {list(spec.stacked_shape)}>"
 
     def get_initial_state(self) -> list[np.ndarray]:
         """Return the recurrent state of one episode's beginning; [] without recurrent cells."""

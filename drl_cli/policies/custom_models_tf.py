@@ -9,11 +9,12 @@ from __future__ import annotations
 
 import contextlib
 import threading
-from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING, Any, NoReturn
 
 import numpy as np
 
+from drl_cli.policies import custom_distributions
 from drl_cli.tf1.session import new_session
 from drl_cli.tf1.tensorflow import Tensor, tf
 
@@ -107,21 +108,30 @@ def check(spec: PolicySpec) -> None:
 
 @contextlib.contextmanager
 def blamed(spec: PolicySpec, xla: bool) -> Iterator[None]:
-    """Refuse the custom model of ``spec`` (PolicySpec), if it has one, for what the body could not build or compile.
+    """Refuse the custom model of ``spec`` (PolicySpec) for what the body could not build or compile, else its distribution.
 
     ``xla``: whether it compiles.
     """
     try:
         yield
     except LookupError as error:
-        if not spec.nets[0].custom or "gradient" not in str(error):
+        refuse = _refusing(spec)
+        if refuse is None or "gradient" not in str(error):
             raise
         text = str(error).splitlines()[0][:200].rstrip(".")
-        spec.nets[0].own.refuse(f"graph cannot be differentiated as often as this algorithm does: {text}")
+        refuse(f"graph cannot be differentiated as often as this algorithm does: {text}")
     except (tf.errors.InvalidArgumentError, tf.errors.UnimplementedError) as error:
-        if not spec.nets[0].custom or not xla:
+        refuse = _refusing(spec)
+        if refuse is None or not xla:
             raise
-        spec.nets[0].own.refuse(f"XLA cannot compile its graph: {_uncompiled(error)}. Set xla: false")
+        refuse(f"XLA cannot compile its graph: {_uncompiled(error)}. Set xla: false")
+
+
+def _refusing(spec: PolicySpec) -> Callable[[str], NoReturn] | None:
+    """Return what refuses the model of ``spec`` that is a user's own, or its distribution; None where neither is."""
+    if spec.nets[0].custom:
+        return spec.nets[0].own.refuse
+    return custom_distributions.of(spec).refuse if spec.custom else None
 
 
 def first_line(error: Any) -> str:

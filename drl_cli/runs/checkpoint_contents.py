@@ -109,7 +109,7 @@ def _policy(spec: PolicySpec, spaces: Mapping[str, Any] | None) -> dict[str, Any
     space = (spaces or {}).get("obs") or {}
     action = {name: value for name, value in spec.to_dict()["action"].items() if name != "kind"}
     return {
-        "distribution": spec.distribution,
+        "distribution": spec.custom[0] if spec.custom else spec.distribution,
         "obs": {
             "shape": list(spec.obs_shape),
             "dtype": spec.obs_dtype,

@@ -1,5 +1,6 @@
 """Registered action distributions in graphs: right pairs pass the comparison with NumPy, and wrong ones are named."""
 
+import dataclasses
 import sys
 from pathlib import Path
 
@@ -8,10 +9,10 @@ import pytest
 
 from drl_cli import plugins
 from drl_cli.errors import ConfigError
-from drl_cli.policies import custom_distributions_tf
+from drl_cli.policies import custom_distributions_tf, custom_models_tf
 from drl_cli.policies.custom_distributions import made, register_action_dist
-from drl_cli.policies.custom_distributions_tf import check
-from drl_cli.policies.policy_spec import ActionSpec, DiscreteSpec, PolicySpec
+from drl_cli.policies.custom_distributions_tf import check, greedy_action
+from drl_cli.policies.policy_spec import ActionSpec, DiscreteSpec, NetSpec, PolicySpec
 from drl_cli.tf1.tensorflow import tf
 
 pytestmark = pytest.mark.tensorflow
@@ -115,6 +116,34 @@ def test_entropy_and_kl_that_say_they_are_approximate_are_not_compared_with_draw
     parts = {"approximate": True, "entropy": lambda self, heads: self.tf.reduce_sum(heads["alpha"], -1)}
     register_action_dist("rough", example.Beta, type("Rough", (example.TFBeta,), parts))
     assert check(spec_of("rough")) is None
+
+
+def test_an_export_takes_the_greedy_action_as_the_policy_counts_it_or_says_that_there_is_none():
+    spec = spec_of("softmax", DiscreteSpec(3))
+    with tf.Graph().as_default(), tf.Session() as session:
+        heads = {"scores": tf.constant([[0.0, 2.0, 1.0], [3.0, 0.0, 0.0]])}
+        register_action_dist("softmax", Softmax, TFSoftmax)
+        with pytest.raises(ConfigError, match=r"softmax: an export needs greedy\(heads\) of its TensorFlow class"):
+            greedy_action(spec, heads)
+        parts = {"greedy": lambda self, heads: self.tf.argmax(heads["scores"], axis=-1)}
+        register_action_dist("softmax", Softmax, type("WithGreedy", (TFSoftmax,), parts))
+        found = greedy_action(spec, heads)
+        assert found.dtype == tf.int32 and session.run(found).tolist() == [1, 0]
+    assert check(spec) is None
+
+
+def test_what_xla_cannot_compile_is_said_of_the_distribution():
+    spec = dataclasses.replace(spec_of(), nets=(NetSpec("policy", (("obs", 3),), (), (("alpha", 2), ("beta", 2))),))
+    error = tf.errors.InvalidArgumentError(None, None, "Detected unsupported operations: EagerPyFunc")
+    with (
+        pytest.raises(
+            ConfigError, match=r"^model.custom_action_dist beta: XLA cannot compile its graph: .*Set xla: false"
+        ),
+        custom_models_tf.blamed(spec, xla=True),
+    ):
+        raise error
+    with pytest.raises(tf.errors.InvalidArgumentError), custom_models_tf.blamed(spec, xla=False):
+        raise error
 
 
 def test_a_dotted_name_is_loaded_where_the_graph_is_built(example):

@@ -60,10 +60,28 @@ def test_keys_in_whose_place_a_model_stands_are_said_where_they_ask_for_somethin
             {"model": {"custom_modl": "mine"}},
             "model.custom_modl: unknown key (--config). Did you mean 'model.custom_model'?",
         ),
+        (
+            "MAPPO",
+            {"model": {"custom_action_dist": "beta"}},
+            "model.custom_action_dist: MAPPO draws a team's actions from the built-in ones; leave it out (--config).",
+        ),
+        (
+            "SAC",
+            {"Q_model": {"custom_preprocessor": "mine"}},
+            "Q_model.custom_preprocessor: policy and critics see the same observations: write model: "
+            "{custom_preprocessor: …} (--config).",
+        ),
     ],
 )
 def test_what_is_wrong_is_said_with_what_helps(name, mapping, problem):
     assert reading(name, mapping)[1] == [problem]
+
+
+@pytest.mark.parametrize("key", ["custom_preprocessor", "custom_action_dist"])
+def test_options_are_those_of_whatever_is_registered(key):
+    config, problems, notices = reading("PPO", {"model": {key: "mine", "custom_options": {"units": 3}}})
+    assert problems == [] and config.model.custom_model_config == {"units": 3}
+    assert notices == ["model.custom_options (--config) is read as model.custom_model_config."]
 
 
 def test_no_model_of_one_s_own_in_the_sections_of_policy_and_critics_is_what_happens_anyway():
