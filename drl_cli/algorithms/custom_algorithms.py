@@ -27,8 +27,8 @@ def register_algorithm(row: Algorithm) -> Algorithm:
     name of ``row.POSTPROCESS``; or, in the loops sync and stream, a function of a batch of trajectories {column: array
     [E, T, …]} (see ``experience.trajectories``) and the config that returns columns to be added, which the graph may then name.
     ``graph`` is a module with ``build``, or that function: it gets (config, spec, initial, seed, scope), and returns a
-    ``tf1.graph.BatchGraph`` for sync, stream and decentralized (with ``steps``), a ``LearnerGraph`` for replay. ``nets`` has ``policy_spec(config,
-    spaces)``, ``initial_weights(config, spec, seed)`` and ``target_updates(config, updates)``.
+    ``tf1.graph.BatchGraph`` for sync, stream and (with ``steps``) decentralized, a ``LearnerGraph`` for replay. ``nets`` has
+    ``policy_spec(config, spaces)``, ``initial_weights(config, spec, seed)`` and ``target_updates(config, updates)``.
 
     Raises InputError for a row that cannot work, and for a name that belongs to an algorithm of the table.
     """
