@@ -22,13 +22,13 @@ _NAME = re.compile(r"[A-Za-z]\w{0,59}")
 def register_algorithm(row: Algorithm) -> Algorithm:
     """Let ``--run`` take the algorithm of ``row``, an ``Algorithm``; returns the row as it is kept.
 
-    ``loop`` is "replay", "sync", "stream", "gradients" or "evolution" of ``runtime.loops`` (``learner`` and ``worker`` are
-    those that fit unless the row says otherwise), or a module or object with ``make`` as these have. ``postprocess`` is a
+    ``loop`` is one of ``row.LOOPS``, which ``runtime.loops`` has (``learner`` and ``worker`` are those that fit unless the row
+    says otherwise), or a module or object with ``make`` as these have. ``postprocess`` is a
     name of ``row.POSTPROCESS``; or, in the loops sync and stream, a function of a batch of trajectories {column: array
     [E, T, …]} (see ``experience.trajectories``) and the config that returns columns to be added, which the graph may then name.
     ``graph`` is a module with ``build``, or that function: it gets (config, spec, initial, seed, scope), and returns a
-    ``tf1.graph.BatchGraph`` for sync and stream, a ``LearnerGraph`` for replay. ``nets`` has ``policy_spec(config,
-    spaces)``, ``initial_weights(config, spec, seed)`` and ``target_updates(config, updates)``.
+    ``tf1.graph.BatchGraph`` for sync, stream and (with ``steps``) decentralized, a ``LearnerGraph`` for replay. ``nets`` has
+    ``policy_spec(config, spaces)``, ``initial_weights(config, spec, seed)`` and ``target_updates(config, updates)``.
 
     Raises InputError for a row that cannot work, and for a name that belongs to an algorithm of the table.
     """
@@ -85,7 +85,7 @@ def _postprocess(row: Algorithm) -> str | None:
     if not callable(row.postprocess):
         known = ", ".join(POSTPROCESS)
         return f"postprocess {str(row.postprocess)[:60]!r} is none of {known}, nor a function of a batch"
-    if isinstance(row.loop, str) and table.loop_name(row) in ("replay", "gradients", "evolution"):
+    if isinstance(row.loop, str) and table.loop_name(row) in ("replay", "gradients", "decentralized", "evolution"):
         return "a custom postprocess takes batches of trajectories, which only the loops sync and stream provide"
     return None
 

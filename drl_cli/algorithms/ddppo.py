@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import math
 
-from pydantic import model_validator
+from pydantic import field_validator, model_validator
 
 from drl_cli.algorithms.actor_critic_nets import NETS
 from drl_cli.algorithms.ppo import ClippedSurrogateKeys
@@ -28,7 +28,9 @@ from drl_cli.errors import ConfigError
 class DDPPOConfig(
     ClippedSurrogateKeys,
     defaults={
-        "rollout_fragment_length": default(128, rllib=100),
+        "rollout_fragment_length": default(
+            128, rllib=100, why="with 8 environments the 1024 steps of a fragment make 8 minibatches of 128"
+        ),
         "num_envs_per_worker": default(
             8, rllib=5, why="one forward pass of a small net in NumPy costs about the same for 5 and 8 rows"
         ),
@@ -43,7 +45,7 @@ class DDPPOConfig(
         "Env steps that each worker learns from at a time: always those of its fragment, num_envs_per_worker x "
         "rollout_fragment_length, the meaning of null.",
         "env steps",
-        "null, or num_envs_per_worker x rollout_fragment_length",
+        "null, num_envs_per_worker x rollout_fragment_length, or -1 (RLlib's null)",
         rllib=-1,
         why="RLlib's DDPPO also learns from one fragment of each worker, and refuses the key",
     )
@@ -89,6 +91,11 @@ class DDPPOConfig(
         if is_served(self):
             raise MisfitError("input", "policy_server: workers that learn themselves step environments; use PPO")
         return self
+
+    @field_validator("train_batch_size", mode="before")
+    @classmethod
+    def _reads_rllibs_null(cls, value: object) -> object:
+        return None if type(value) is int and value == -1 else value
 
 
 def finished_workers(config: DDPPOConfig, workers: int) -> int:

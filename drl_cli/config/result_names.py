@@ -101,6 +101,8 @@ NUMBER_FIELDS = (
     "info/fragments_learnt",
     "info/fragments_lost",
     "info/fragments_dropped",
+    "info/fragments_cut_short",
+    "info/workers_unequal",
     "info/fragments_late",
     "info/queue_size",
     "info/queue_capacity",

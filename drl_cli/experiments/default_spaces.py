@@ -88,6 +88,7 @@ SPACES: Mapping[str, Space] = {
     "VDN": {**VALUES, **EPSILON},
     "QMIX": {**VALUES, **EPSILON},
     "PPO": CLIPPED,
+    "DDPPO": {key: value for key, value in CLIPPED.items() if key != "train_batch_size"},
     "MAPPO": CLIPPED,
     "TRPO": {
         **GAMMA,

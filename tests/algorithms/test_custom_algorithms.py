@@ -125,7 +125,7 @@ def test_graph_by_the_name_of_its_family_is_that_of_the_family(given, kept):
         ({"graph": 3}, "OWN: graph is neither a function that builds a graph nor a module with build."),
         (
             {"loop": "synk"},
-            "OWN: there is no loop 'synk'; there are replay, sync, stream, gradients, evolution. Did you mean ",
+            "OWN: there is no loop 'synk'; there are replay, sync, stream, gradients, decentralized, evolution. Did you mean ",
         ),
         ({"loop": object()}, "OWN: loop has no function make."),
         ({"postprocess": "gae"}, "OWN: postprocess 'gae' is none of n_step, monte_carlo,"),

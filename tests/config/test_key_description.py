@@ -41,4 +41,12 @@ def test_keys_inside_of_sections_have_dotted_names():
 @pytest.mark.parametrize("row", table.built_in(), ids=lambda row: row.name)
 def test_dataflow_of_every_loop_is_told(row):
     short, text = dataflow.of(row)
-    assert short in ("replay", "synchronous", "stream", "gradients", "evolution", "files") and text.endswith(".")
+    assert short in (
+        "replay",
+        "synchronous",
+        "stream",
+        "gradients",
+        "decentralized",
+        "evolution",
+        "files",
+    ) and text.endswith(".")

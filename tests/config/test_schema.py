@@ -396,6 +396,7 @@ _PPO = {
     "kl_coeff": 0.0,
     "kl_target": 0.01,
 }
+_DDPPO = {"train_batch_size": None, "straggler_cutoff": 0.6}
 _PQN = {
     "rollout_fragment_length": 32,
     "train_batch_size": 256,
@@ -682,6 +683,7 @@ DIFFERENCES = {
     "A2C": ({**_ON_POLICY, **_CUTOFF, **_LEARNERS, **_A2C, **_SDE}, {*_SOFT - {*_SDE}, *_REPLAY - {"policy_average"}}),
     "A3C": ({**_ON_POLICY, **_A3C}, {*_SOFT, *_REPLAY}),
     "PPO": ({**_ON_POLICY, **_CUTOFF, **_LEARNERS, **_PPO, **_SDE}, {*_SOFT - {*_SDE}, *_REPLAY - {"policy_average"}}),
+    "DDPPO": ({**_ON_POLICY, **_PPO, **_SDE, **_DDPPO}, {*_SOFT - {*_SDE}, *_REPLAY - {"policy_average"}}),
     "TRPO": ({**_ON_POLICY, **_CUTOFF, **_TRPO, **_SDE}, {*_SOFT - {*_SDE}, *_REPLAY - {"policy_average"}}),
     "IMPALA": ({**_ON_POLICY, **_LEARNERS, **_IMPALA}, {*_SOFT, *_REPLAY - {"policy_average"}}),
     "APPO": ({**_ON_POLICY, **_LEARNERS, **_IMPALA, **_APPO}, {*_SOFT, *_REPLAY - {"policy_average"}}),
@@ -948,6 +950,11 @@ def test_keys_that_just_fit_are_taken(given):
         ("PPO", {"num_gpus": 1.5}, "1.5 is neither a share of one GPU nor a whole number of them"),
         ("PPO", {"learner_actor": True}, "needs num_workers 1 or more"),
         ("A2C", {"num_learners": 2}, "2 needs num_workers 1 or more"),
+        ("DDPPO", {"train_batch_size": 2048}, "each worker learns from its own fragment. Omit the key"),
+        ("DDPPO", {"num_gpus": 1}, "1 is for a learner, and workers learn on their CPUs"),
+        ("DDPPO", {"learner_actor": True, "num_workers": 1}, "true needs a learner, and workers learn themselves"),
+        ("DDPPO", {"broadcast_dtype": "float16", "num_workers": 1}, "float16 is for weights that are sent to workers"),
+        ("DDPPO", {"input": "policy_server"}, "workers that learn themselves step environments; use PPO"),
         ("A3C", {"broadcast_dtype": "float16"}, "float16 rounds weights that workers differentiate"),
         (
             "BC",

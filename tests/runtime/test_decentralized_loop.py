@@ -149,13 +149,16 @@ def test_stragglers_are_cut_off_once_so_many_have_finished_and_are_learnt_from(c
 def test_worker_whose_variables_differ_gets_those_of_the_first_one_before_it_samples_again():
     seen = []
     unsubscribe = events.subscribe(lambda kind, fields: seen.append((kind, fields.get("text"))))
-    run = Run(workers=3, plans={2: {("end", 1): "differ"}})
+    run = Run(workers=3, plans={2: {("end", 1): "differ", ("end", 3): "differ"}})
     run.rounds(1)
-    unsubscribe()
-    assert ("warning", "The weights of worker 2 differed, and are replaced by those of worker 0.") in seen
     assert len(states(run)) == 2 and run.loop.info()["workers_unequal"] == 1
     run.rounds(1)
     assert len(states(run)) == 1 and run.made[2].calls.count("adopt") == 1
+    run.rounds(2)
+    unsubscribe()
+    assert run.loop.info()["workers_unequal"] == 2 and len(states(run)) == 1
+    (text,) = [text for kind, text in seen if kind == "warning"]
+    assert text.startswith("The weights of worker 2 differ, and are replaced by those of worker 0, from now on without")
 
 
 def test_worker_that_does_not_answer_while_it_learns_is_killed():

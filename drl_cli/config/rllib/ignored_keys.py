@@ -138,6 +138,10 @@ IDLE = {
     ("num_multi_gpu_tower_stacks",): Idle("the learner always loads the next batch during an update", (int,)),
     ("disable_env_checking",): Idle("every environment is checked once before a run: one reset and one step"),
     ("use_state_preprocessor",): Idle("images pass through the convolutions of model in any case"),
+    ("keep_local_weights_in_sync",): Idle("the run's own process holds no weights that would have to be kept in sync"),
+    ("torch_distributed_backend",): Idle(
+        "gradients travel through Ray's object store", (), ("gloo", "nccl", "mpi", "ucc")
+    ),
     ("optimizer", "grads_per_step"): Idle("each gradient is applied as it arrives", (int,)),
     ("replay_buffer_config", "storage_unit"): Idle(
         "the replay buffer stores steps and samples what the algorithm needs",

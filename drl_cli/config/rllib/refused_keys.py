@@ -14,7 +14,8 @@ from drl_cli.extras import load
 
 _ONE_STEP = "policy and value share one optimizer with learning rate lr; vf_loss_coeff weights the value loss."
 _LEARNER = (
-    "PPO, A2C, PG, MAPPO and IMPALA split batches over num_learners processes; other algorithms have one learner."
+    "PPO, A2C, PG, MAPPO and IMPALA split batches over num_learners processes, DDPPO's workers learn themselves; other "
+    "algorithms have one learner."
 )
 _INTERNAL = "internal to RLlib; drl has no equivalent. Remove the key."
 _PYTHON = "a Python object, which a plain-data config cannot contain."

@@ -288,12 +288,11 @@ class DecentralizedLoop:
         first = next(iter(ended.values()))
         equal = [index for index, result in ended.items() if result["digest"] == first["digest"]]
         if len(equal) < len(ended):
+            if not self._unequal:  # other processors may round otherwise, and then in every round
+                others = ", ".join(str(index) for index in ended if index not in equal)
+                text = f"The weights of worker {others} differ, and are replaced by those of worker {equal[0]}"
+                events.report("warning", text=f"{text}, from now on without a notice (info/workers_unequal).")
             self._unequal += len(ended) - len(equal)
-            others = ", ".join(str(index) for index in ended if index not in equal)
-            events.report(
-                "warning",
-                text=f"The weights of worker {others} differed, and are replaced by those of worker {equal[0]}.",
-            )
         self._leader.hold(equal)
         self.ledger.learnt(first, steps)
         self.ledger.fragments += fragments

@@ -45,11 +45,19 @@ def said(name, key, value=1):
         ("SAC", "gradient_steps", "Write training_intensity"),
         ("TD3", "exploration_noise", "Write exploration_config.stddev"),
         ("TD3", "policy_frequency", "Write policy_delay"),
-        ("DQN", "clip_range", "a name of Stable-Baselines3 for clip_param, a key of PPO, MAPPO, APPO, not of DQN"),
+        (
+            "DQN",
+            "clip_range",
+            "a name of Stable-Baselines3 for clip_param, a key of PPO, DDPPO, MAPPO, APPO, not of DQN",
+        ),
         ("PPO", "num_epochs", "is read as num_sgd_iter"),
         ("DQN", "train_batch_size_per_learner", "is read as train_batch_size"),
         ("PPO", "num_env_runners", "is read as num_workers"),
-        ("DQN", "num_epochs", "RLlib 2's name of num_sgd_iter, a key of PPO, MAPPO, IMPALA, APPO, PQN, not of DQN"),
+        (
+            "DQN",
+            "num_epochs",
+            "RLlib 2's name of num_sgd_iter, a key of PPO, DDPPO, MAPPO, IMPALA, APPO, PQN, not of DQN",
+        ),
     ],
 )
 def test_name_from_elsewhere_is_answered_with_the_key(name, key, right):

@@ -9,6 +9,7 @@ from drl_cli.extras import load
 # keys of one column each: num_workers, rollout_fragment_length, train_batch_size, min_iter_time_s, timesteps_per_iteration, lr
 FACTS = {
     "PPO": (2, 200, 4000, 0, 0, 5e-5),
+    "DDPPO": (2, 100, -1, 0, 0, 5e-5),
     "PG": (0, 200, 200, 0, 0, 4e-4),
     "A2C": (2, 20, 200, 10, 0, 1e-4),
     "A3C": (2, 10, 200, 5, 0, 1e-4),
@@ -41,6 +42,9 @@ SINGLE = [
     ("PPO", "lambda", 1.0),
     ("PPO", "adam_epsilon", 1e-8),
     ("APPO", "adam_epsilon", 1e-8),
+    ("DDPPO", "num_envs_per_worker", 5),
+    ("DDPPO", "sgd_minibatch_size", 50),
+    ("DDPPO", "num_sgd_iter", 10),
     ("PPO", "normalize_actions", False),
     ("SAC", "normalize_actions", True),
     ("SAC", "tau", 0.005),

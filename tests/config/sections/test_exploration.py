@@ -51,7 +51,8 @@ DEFAULT = {
     "MADDPG": {**DRAWN, "random_timesteps": 1500},
     "APEX": {"type": "PerWorkerEpsilonGreedy", **RANDOM, "random_timesteps": 2000},
     **dict.fromkeys(
-        ("PG", "A2C", "A3C", "PPO", "MAPPO", "TRPO", "IMPALA", "APPO", "MARWIL", "BC"), {**DRAWN, "random_timesteps": 0}
+        ("PG", "A2C", "A3C", "PPO", "DDPPO", "MAPPO", "TRPO", "IMPALA", "APPO", "MARWIL", "BC"),
+        {**DRAWN, "random_timesteps": 0},
     ),
 }
 
