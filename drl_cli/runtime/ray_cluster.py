@@ -29,7 +29,15 @@ from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
 from drl_cli import process
 from drl_cli.contracts import Handle
-from drl_cli.errors import ClusterUnavailable, DrlError, RunFailed, RunFolderError
+from drl_cli.errors import (
+    ClusterUnavailable,
+    DrlError,
+    ResourcesExhausted,
+    RunFailed,
+    RunFolderError,
+    full_or,
+    machine_failure,
+)
 from drl_cli.extras import load
 from drl_cli.runtime.cluster import (
     HERE,
@@ -221,6 +229,8 @@ class RayCluster:
             )
         except (RayError, RuntimeError, ValueError, OSError) as error:
             self._remove_folder()
+            if reason := machine_failure(error):
+                raise ResourcesExhausted(f"Ray could not be started: {reason}") from error
             raise ClusterUnavailable(f"Ray could not be started: {_first_line(error)}") from error
         self._owned = True
 
@@ -352,7 +362,9 @@ def private_folder() -> str:
         with open(os.path.join(path, OWNER), "w", encoding="ascii") as file:
             file.write(str(os.getpid()))
     except OSError as error:
-        raise RunFolderError(f"Ray's temporary folder {path} cannot be made: {error.strerror}") from error
+        raise full_or(error, RunFolderError)(
+            f"Ray's temporary folder {path} cannot be made: {error.strerror}"
+        ) from error
     return path
 
 

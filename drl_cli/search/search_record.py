@@ -17,7 +17,7 @@ from typing import Any, Literal, NamedTuple, TypedDict, cast
 from drl_cli import checkpoints
 from drl_cli.checkpoints.files import json_bytes, parse_json, read_small
 from drl_cli.config.plain_data import HIDDEN, plain, redact
-from drl_cli.errors import CheckpointError, ConfigError, RunFolderError
+from drl_cli.errors import CheckpointError, ConfigError, RunFolderError, full_or
 from drl_cli.experiments.search_data import Point, SearchData
 from drl_cli.runs.run_folder import is_locked, read_record
 
@@ -108,7 +108,7 @@ class Record:
             folder.mkdir(parents=True, exist_ok=True)
             record.write()
         except OSError as error:
-            raise RunFolderError(
+            raise full_or(error, RunFolderError)(
                 f"{record.path}: cannot be written ({error.strerror}). Choose another folder with --local-dir"
             ) from error
         return record

@@ -19,7 +19,7 @@ from typing import Any
 
 import numpy as np
 
-from drl_cli.errors import CheckpointError, ResourcesExhausted, RunFolderError, is_full, reason_of
+from drl_cli.errors import CheckpointError, RunFolderError, full_or, reason_of
 from drl_cli.experience.recorded.packed_columns import packed
 
 _PREFIX = re.compile(r"output-\d{4}-\d\d-\d\d_\d\d-\d\d-\d\d(-\d{1,4})?_worker-\d{1,9}")
@@ -56,7 +56,7 @@ def prepare(folder: str) -> None:
         os.unlink(probe)
     except (OSError, ValueError) as error:  # ValueError: a NUL in the name
         text = f"output: {folder} cannot be written ({reason_of(error)}). Name another folder, or logdir."
-        raise (ResourcesExhausted if is_full(error) else RunFolderError)(text) from error
+        raise full_or(error, RunFolderError)(text) from error
 
 
 class LineFile:
