@@ -94,7 +94,7 @@ def _reported(run: Run) -> ReportedRun:
 
     try:
         versions = read_record(run.path / "versions.json") or {}
-    except RunFolderError:
+    except RunFolderError:  # a damaged record costs its lines, not the report
         versions = {}
     (explained,) = provenance.of_run(run.path)
     films = sorted((run.path / "videos").glob("*.mp4"), key=lambda film: film.name)

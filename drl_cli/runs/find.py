@@ -178,12 +178,12 @@ def find_unfinished(local_dir: Path | str, experiment: str) -> Path:
 def _can_go_on(path: Path) -> bool:
     try:
         return retention.newest_valid(path, parts=("state",)) is not None
-    except CheckpointError:
+    except CheckpointError:  # none that can be gone on from
         return False
 
 
 def _state(path: Path) -> str:
     try:
         return (read_record(path / "status.json") or {}).get("state", "unknown")
-    except RunFolderError:
+    except RunFolderError:  # a damaged status must not hide the run
         return "unknown"

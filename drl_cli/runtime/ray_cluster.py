@@ -314,7 +314,7 @@ class RayCluster:
                 workers = self._workers()
                 ray.shutdown()
                 for pid in workers:
-                    with contextlib.suppress(OSError):
+                    with contextlib.suppress(OSError):  # it has just ended
                         os.kill(pid, signal.SIGKILL)
             self._remove_folder()
 
@@ -350,7 +350,7 @@ def private_folder() -> str:
     parent = f"/tmp/drl-{os.getuid()}"
     try:
         os.mkdir(parent, 0o700)
-    except FileExistsError:
+    except FileExistsError:  # whose it is, is looked at next
         pass
     found = os.lstat(parent)
     if not stat.S_ISDIR(found.st_mode) or found.st_uid != os.getuid() or found.st_mode & 0o077:

@@ -23,7 +23,7 @@ from drl_cli.runs.run_folder import is_locked, read_record
 
 FORMAT = 1
 MAX_BYTES = 64 * 2**20
-WRITE_S = 3.0
+WRITE_S = 3.0  # the record is rewritten at most this often while trials only go on
 DYING_S = 1.0  # for the processes of trials to exit
 LIVE = ("running", "paused")
 OVER = ("finished", "stopped", "failed")

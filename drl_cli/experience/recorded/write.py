@@ -74,7 +74,7 @@ class LineFile:
             while rest:
                 rest = rest[os.write(self._file, rest) :]
         except OSError:
-            with contextlib.suppress(OSError):
+            with contextlib.suppress(OSError):  # the disk refuses that too: readers skip a torn last line
                 os.ftruncate(self._file, self.size)
             raise
         self.size += len(data)
@@ -125,7 +125,7 @@ class OutputFiles:
         for attempt in range(1000):
             again = f"-{attempt}" if attempt else ""
             prefix = f"output-{stamp}{again}_worker-{self._worker}"
-            with contextlib.suppress(FileExistsError):
+            with contextlib.suppress(FileExistsError):  # another run was first: the next prefix is tried
                 return prefix, LineFile(self._named(prefix, 0), os.O_EXCL)
         raise FileExistsError(errno.EEXIST, "too many files of this second")
 
