@@ -134,6 +134,11 @@ def is_full(error: BaseException) -> bool:
     return isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.EDQUOT)
 
 
+def full_or(error: BaseException, otherwise: type[DrlError]) -> type[DrlError]:
+    """Return the class for a file that could not be written: ResourcesExhausted where the disk is full, else ``otherwise``."""
+    return ResourcesExhausted if is_full(error) else otherwise
+
+
 MACHINE_FAILURES = {
     errno.ENOSPC: "ran out of disk space",
     errno.EDQUOT: "ran out of disk quota",

@@ -340,7 +340,7 @@ class StopRequest(StopCondition):
 
         def call() -> None:
             for act in reversed(self._last_acts):
-                with contextlib.suppress(Exception):
+                with contextlib.suppress(Exception):  # the other acts, and the end, come all the same
                     given = act(number, is_late)
                     code[0] = code[0] if given is None else given
 
@@ -354,7 +354,7 @@ class StopRequest(StopCondition):
 def leave(code: int) -> NoReturn:
     """End this process at once with ``code``, and all processes below it; runs no destructor and no ``atexit`` function."""
     for stream in (sys.stdout, sys.stderr):
-        with contextlib.suppress(Exception):
+        with contextlib.suppress(Exception):  # a reader that is gone
             stream.flush()
     kill_descendants()
     for folder in list(temporary_folders):  # another thread may add one
@@ -374,7 +374,7 @@ def kill_descendants(seconds: float = KILL_S) -> None:
     until = time.monotonic() + seconds
     while (found := descendants()) and time.monotonic() < until:
         for pid in found:
-            with contextlib.suppress(OSError):
+            with contextlib.suppress(OSError):  # it has just ended
                 os.kill(pid, signal.SIGKILL)
         time.sleep(0.02)
 
@@ -384,7 +384,7 @@ def descendants(root: int | None = None) -> list[int]:
     children: dict[int, list[int]] = {}
     for name in os.listdir("/proc") if os.path.isdir("/proc") else ():
         if name.isdigit():
-            with contextlib.suppress(OSError, IndexError), open(f"/proc/{name}/stat", "rb") as file:
+            with contextlib.suppress(OSError, IndexError), open(f"/proc/{name}/stat", "rb") as file:  # or it has ended
                 state, parent = file.read().rpartition(b")")[2].split()[:2]
                 if state not in (b"Z", b"X"):
                     children.setdefault(int(parent), []).append(int(name))

@@ -357,7 +357,7 @@ def _films(one: ReportedRun) -> list[str]:
     for film in reversed(one.films):
         try:
             data = film.read_bytes() if film.stat().st_size <= MAX_FILM else None
-        except OSError:
+        except OSError:  # removed meanwhile, or another user's: the report has the other films
             continue
         if data:
             shown, name = film, html_page.text(film.name)

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from drl_cli.errors import InputError, ResourcesExhausted, is_full
+from drl_cli.errors import InputError, full_or
 from drl_cli.experience.recorded.json_lines import AGENTS_FORMAT, FORMAT
 from drl_cli.experience.recorded.write import LineFile, line, probabilities, shifted
 
@@ -104,7 +104,7 @@ class _Lines:
             try:
                 self._file = open(path, "w", encoding="utf-8")  # noqa: SIM115 - closed by close()
             except OSError as error:
-                raise InputError(f"--out {path}: {error.strerror}.") from error
+                raise full_or(error, InputError)(f"--out {path}: {error.strerror}.") from error
 
     def add(self, data: Mapping[str, Any]) -> None:
         line = json.dumps(data, allow_nan=False, separators=(",", ":"))
@@ -134,7 +134,7 @@ class BatchFile:
         try:
             self._file = LineFile(path, os.O_TRUNC)
         except OSError as error:
-            raise InputError(f"--out {path}: {error.strerror}.") from error
+            raise full_or(error, InputError)(f"--out {path}: {error.strerror}.") from error
 
     def add(self, episode: PlayedEpisode) -> None:
         """Write one Episode. Raises ResourcesExhausted or InputError; the episodes before it stay whole."""
@@ -146,7 +146,7 @@ class BatchFile:
             self._file.write(line(columns, compress))
         except OSError as error:
             text = f"--out {self._file.path}: {error.strerror}. The episodes before #{episode.number} are there whole."
-            raise (ResourcesExhausted if is_full(error) else InputError)(text) from error
+            raise full_or(error, InputError)(text) from error
 
     def close(self) -> None:
         """Close the file."""
@@ -193,7 +193,7 @@ class ProgressFile:
         try:
             self._write()
         except OSError as error:
-            raise InputError(f"--track-progress: {self.path}: {error.strerror}.") from error
+            raise full_or(error, InputError)(f"--track-progress: {self.path}: {error.strerror}.") from error
 
     def add(self, episode: PlayedEpisode) -> None:
         """Note an Episode that has been played."""

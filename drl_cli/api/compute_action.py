@@ -122,7 +122,7 @@ class ActionComputer:
             return self._vectors(spec, actions, count)
         try:
             given = np.asarray(actions, np.float32 if spec.kind == "Box" else np.float64)
-        except (TypeError, ValueError):
+        except (TypeError, ValueError):  # of a shape that is refused below
             given = np.zeros(0)
         fits = given.shape == (count, *self._shape) and bool(np.isfinite(given).all())
         if fits and not isinstance(spec, ActionSpec):
@@ -195,7 +195,7 @@ class ActionComputer:
                 return np.asarray(raw, spec.obs_dtype)
         try:
             seen = np.asarray(obs, spec.obs_dtype)
-        except (TypeError, ValueError, OverflowError):
+        except (TypeError, ValueError, OverflowError):  # of a shape that is refused below
             seen = np.zeros(0)
         if seen.shape not in fitting:
             raise InputError(
@@ -238,7 +238,7 @@ def _cast(space: gymnasium.Space, obs: Any) -> Any:
         return obs
     try:
         return np.asarray(obs).astype(space.dtype, casting="same_kind")
-    except (TypeError, ValueError):
+    except (TypeError, ValueError):  # the space refuses it, and says what it is
         return obs
 
 

@@ -145,7 +145,7 @@ class Policy:
         shape = acting.policy.spec.stacked_shape
         try:
             rows = [acting.transform(obs) for obs in obs_batch]
-        except TypeError:
+        except TypeError:  # no batch: refused below
             rows = []
         if not rows or any(row.shape != shape for row in rows):
             raise InputError(

@@ -61,7 +61,7 @@ def _as_team(env_id: str, env_config: Mapping[str, Any], kind: str) -> EnvSpec |
     env = open_envs.open_env(env_id, env_config, kind)
     try:
         return make.describe(TeamEnv(env))
-    except EnvError:
+    except EnvError:  # no team: shown as an environment of several agents
         return None
     finally:
         env.close()

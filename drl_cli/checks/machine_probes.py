@@ -186,7 +186,9 @@ def _writable(what: str, folder: Path, meant: Path | None = None) -> Finding:
 
 
 def _size(count: int) -> str:
-    return f"{count / GB:,.1f} GB" if count >= GB / 2 else f"{count / 2**20:,.0f} MB"
+    if count >= GB / 2:
+        return f"{count / GB:,.1f} GB"
+    return f"{count / 2**20:,.0f} MB" if count >= 10 * 2**20 else f"{count / 2**20:,.1f} MB"
 
 
 DAEMONS = ("raylet", "gcs_server")

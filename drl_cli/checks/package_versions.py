@@ -51,7 +51,7 @@ def _setup() -> configparser.ConfigParser | None:
     parser = configparser.ConfigParser(interpolation=None)
     try:
         return parser if parser.read(path, encoding="utf-8") and parser.get("metadata", "name") == "drl-cli" else None
-    except configparser.Error:
+    except configparser.Error:  # no setup.cfg of this program
         return None
 
 
@@ -84,7 +84,7 @@ def fits(version: str, specifier: str) -> bool:
         return True
     try:
         return SpecifierSet(specifier).contains(version, prereleases=True)
-    except (InvalidSpecifier, InvalidVersion):
+    except (InvalidSpecifier, InvalidVersion):  # a version of one's own making: nothing can be said
         return True
 
 

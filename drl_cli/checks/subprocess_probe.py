@@ -60,7 +60,7 @@ class SubprocessProbe:
     def __exit__(self, *_: object) -> None:
         try:
             os.killpg(self._process.pid, signal.SIGKILL)
-        except (ProcessLookupError, PermissionError):
+        except (ProcessLookupError, PermissionError):  # it has ended by itself
             pass
         self._process.wait()
 

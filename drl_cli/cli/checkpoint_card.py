@@ -142,7 +142,7 @@ def _record(run: Path | None, name: str) -> dict[str, Any]:
 
     try:
         return (run and read_record(run / name)) or {}
-    except RunFolderError:
+    except RunFolderError:  # a damaged record costs its lines, not the card
         return {}
 
 

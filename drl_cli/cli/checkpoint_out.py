@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 import click
 
 from drl_cli.cli import exports, figures, group, options, run_options, shell_words, terminal, values
-from drl_cli.errors import InputError, nearest, suggestion
+from drl_cli.errors import InputError, full_or, nearest, suggestion
 
 if TYPE_CHECKING:
     from drl_cli.cli.terminal import Session
@@ -156,7 +156,7 @@ def _places(policies: Mapping[str, NumpyPolicy], chosen: str | None, form: str, 
     try:
         folder.mkdir(exist_ok=True)
     except OSError as error:
-        raise InputError(f"{out}: cannot be made ({error.strerror}).") from error
+        raise full_or(error, InputError)(f"{out}: cannot be made ({error.strerror}).") from error
     places = {name: str(folder / f"{name}{export_policy.ENDINGS[form]}") for name in policies}
     for place in places.values():
         export_policy.check_place(form, place)

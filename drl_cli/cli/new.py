@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import click
 
 from drl_cli.cli import endings, group, options, shell_words, terminal
-from drl_cli.errors import ConfigError, ResourcesExhausted, is_full
+from drl_cli.errors import ConfigError, full_or
 
 if TYPE_CHECKING:
     from drl_cli.cli.terminal import Session
@@ -120,5 +120,5 @@ def _write(out: str, text: str) -> None:
     except FileExistsError:
         raise ConfigError(f"{out} exists already and is not overwritten. Name another file with -o.") from None
     except OSError as error:
-        kind = ResourcesExhausted if is_full(error) else ConfigError
+        kind = full_or(error, ConfigError)
         raise kind(f"{out}: cannot be written ({error.strerror or error}).") from error

@@ -5,6 +5,7 @@ Points, smoothing and bands are ``analysis.curves``; matplotlib and plotext are 
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import os
 import secrets
@@ -26,7 +27,7 @@ from drl_cli.config.result_names import (
     is_number_field,
     policy_in,
 )
-from drl_cli.errors import ConfigError, ResourcesExhausted, RunFolderError, is_full, suggestion
+from drl_cli.errors import ConfigError, RunFolderError, full_or, suggestion
 
 if TYPE_CHECKING:
     from drl_cli.analysis.curves import Panel
@@ -279,9 +280,10 @@ def _write(target: tuple[str, str], panels: Sequence[Panel], labels: Mapping[str
         plots.draw(panels, labels, temporary, file_format, raw)
         os.replace(temporary, path)
     except OSError as error:
-        temporary.unlink(missing_ok=True)
+        with contextlib.suppress(OSError):  # on a disk that can only be read there is nothing to remove, and no way to
+            temporary.unlink(missing_ok=True)
         make = f" Make its folder: mkdir -p {path.parent}" if error.errno == errno.ENOENT else ""
-        kind = ResourcesExhausted if is_full(error) else ConfigError
+        kind = full_or(error, ConfigError)
         raise kind(f"-o {out}: cannot be written ({error.strerror or error}).{make}") from error
 
 

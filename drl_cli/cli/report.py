@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import json
 import os
@@ -14,7 +15,7 @@ import click
 
 from drl_cli.analysis import run_groups
 from drl_cli.cli import group, options, run_options, shell_words, terminal
-from drl_cli.errors import ConfigError, ResourcesExhausted, RunFolderError, is_full
+from drl_cli.errors import ConfigError, RunFolderError, full_or
 
 if TYPE_CHECKING:
     from drl_cli.analysis.html_report import ReportedRun
@@ -93,7 +94,7 @@ def _reported(run: Run) -> ReportedRun:
 
     try:
         versions = read_record(run.path / "versions.json") or {}
-    except RunFolderError:
+    except RunFolderError:  # a damaged record costs its lines, not the report
         versions = {}
     (explained,) = provenance.of_run(run.path)
     films = sorted((run.path / "videos").glob("*.mp4"), key=lambda film: film.name)
@@ -125,7 +126,8 @@ def _write(path: Path, out: str, text: str) -> None:
         temporary.write_text(text, encoding="utf-8", errors="replace")
         os.replace(temporary, path)
     except OSError as error:
-        temporary.unlink(missing_ok=True)
+        with contextlib.suppress(OSError):  # on a disk that can only be read there is nothing to remove, and no way to
+            temporary.unlink(missing_ok=True)
         make = f" Make its folder: mkdir -p {path.parent}" if error.errno == errno.ENOENT else ""
-        kind = ResourcesExhausted if is_full(error) else ConfigError
+        kind = full_or(error, ConfigError)
         raise kind(f"-o {out}: cannot be written ({error.strerror or error}).{make}") from error

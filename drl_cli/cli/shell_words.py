@@ -165,6 +165,7 @@ def files(_context: click.Context, _option: click.Parameter, begun: str) -> list
 def _import(context: click.Context) -> list[str]:
     """Import the modules of ``--import`` in the line; returns the names of environments that are registered then."""
     for name in (context.params.get("imports") if context else None) or ():
+        # A completion that fails offers nothing: the command itself says why.
         with contextlib.suppress(Exception, SystemExit), contextlib.redirect_stdout(None):
             from drl_cli.envs.make import import_module
 
@@ -176,7 +177,7 @@ def _folders(home: Path | str) -> list[os.DirEntry[str]]:
     try:
         with os.scandir(home) as entries:
             return [entry for entry in entries if entry.is_dir()]
-    except OSError:
+    except OSError:  # nothing to offer
         return []
 
 
@@ -200,5 +201,5 @@ def _folder_of(package: str) -> Path | None:
 def _text(path: Path) -> str:
     try:
         return path.read_text(encoding="utf-8")
-    except OSError:
+    except OSError:  # nothing to offer
         return ""

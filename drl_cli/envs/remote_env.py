@@ -113,7 +113,7 @@ class RemoteProcess:
     def _how(self) -> str:
         try:
             code = self._process.wait(PATIENCE_S)
-        except subprocess.TimeoutExpired:
+        except subprocess.TimeoutExpired:  # it hangs in its own end: there is no code to name
             return ""
         return f" by signal {-code}" if code < 0 else f" with code {code}"
 

@@ -17,7 +17,7 @@ import imageio_ffmpeg
 import numpy as np
 
 from drl_cli.envs import mujoco_renderer
-from drl_cli.errors import EnvError, InputError, ResourcesExhausted, RunFailed, failure
+from drl_cli.errors import EnvError, InputError, ResourcesExhausted, RunFailed, failure, full_or
 
 if TYPE_CHECKING:
     import gymnasium
@@ -38,7 +38,7 @@ def video_folder(path: Path | str) -> Path:
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
-        raise InputError(f"videos cannot be written to {path}: {error.strerror}.") from error
+        raise full_or(error, InputError)(f"videos cannot be written to {path}: {error.strerror}.") from error
     if not os.access(folder, os.W_OK | os.X_OK):
         raise InputError(f"videos cannot be written to {path}: no permission.")
     return folder

@@ -150,7 +150,7 @@ class SharedTable:
 
 def _remove_unused(path: str) -> None:
     """Remove the table at ``path`` unless a process has it locked."""
-    with contextlib.suppress(OSError), open(path, "rb") as file:
+    with contextlib.suppress(OSError), open(path, "rb") as file:  # another process uses it or has removed it
         fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         os.unlink(path)
 
@@ -159,7 +159,7 @@ def _private_folder() -> str:
     """Create and return a folder that only this user can access, so that no other user can write to the tables."""
     parent = "/dev/shm" if os.access("/dev/shm", os.W_OK) else tempfile.gettempdir()
     path = os.path.join(parent, f"drl-noise-{os.getuid()}")
-    with contextlib.suppress(FileExistsError):
+    with contextlib.suppress(FileExistsError):  # another process of this user was first
         os.mkdir(path, 0o700)
     found = os.lstat(path)
     if not stat.S_ISDIR(found.st_mode) or found.st_uid != os.getuid() or found.st_mode & 0o077:

@@ -17,15 +17,7 @@ from drl_cli.algorithms import table
 from drl_cli.config.env_names import displayed
 from drl_cli.config.plain_data import plain
 from drl_cli.config.sections.replay import BufferKeys
-from drl_cli.errors import (
-    CheckpointError,
-    ConfigError,
-    DrlError,
-    ResourcesExhausted,
-    RunFolderError,
-    StorageError,
-    is_full,
-)
+from drl_cli.errors import CheckpointError, ConfigError, DrlError, RunFolderError, StorageError, full_or
 from drl_cli.experiments import next_steps, resume, run_records
 from drl_cli.experiments.spec import ExperimentSpec
 from drl_cli.runs import loggers, retention, run_folder
@@ -207,8 +199,8 @@ def _write(folder: run_folder.RunFolder, name: str, data: Mapping[str, Any]) -> 
     try:
         folder.write(name, plain(data))
     except OSError as error:
-        kind = ResourcesExhausted if is_full(error) else RunFolderError
-        raise kind(f"{folder.path / name}: cannot be written ({error.strerror})") from error
+        text = f"{folder.path / name}: cannot be written ({error.strerror})"
+        raise full_or(error, RunFolderError)(text) from error
 
 
 def report_notices(opening: Opening) -> None:

@@ -274,6 +274,7 @@ class _Run:
         """
         if is_late and self._keeping is not None and self._outcome_known is None:
             journal.end(self._cut_off(number, is_late))  # the save may not come to its end
+            # What cannot be saved now is lost: the outcome says so already.
             with contextlib.suppress(Exception):
                 self._keeping.saved = self._driver.save_at_hand(self._path)
         outcome = self._outcome_known or self._cut_off(number, is_late)

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 from drl_cli.checkpoints.files import write_new
-from drl_cli.errors import ExportFailed, InputError
+from drl_cli.errors import ExportFailed, InputError, full_or
 from drl_cli.export import parity, signature
 from drl_cli.extras import load
 from drl_cli.version import __version__
@@ -106,7 +106,7 @@ def export(
     try:
         os.mkdir(aside)
     except OSError as error:
-        raise InputError(f"{path.parent}: cannot be written to ({error.strerror}).") from error
+        raise full_or(error, InputError)(f"{path.parent}: cannot be written to ({error.strerror}).") from error
     try:
         made = aside / "made"
         about = description(policy, facts, form)

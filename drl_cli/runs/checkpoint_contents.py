@@ -62,7 +62,7 @@ def _run_of(path: Path) -> Path | None:
     """The folder of the run that a checkpoint is in, or None."""
     try:
         params = read_record(path.absolute().parent / "params.json")
-    except RunFolderError:
+    except RunFolderError:  # as a run without one
         return None
     return path.absolute().parent if params and isinstance(params.get("run"), str) else None
 
@@ -85,7 +85,7 @@ def _versions(facts: Mapping[str, Any], run: Path | None) -> dict[str, Any]:
     found = {"drl": facts.get("drl_version")}
     try:
         made = (run and read_record(run / "versions.json")) or {}
-    except RunFolderError:
+    except RunFolderError:  # a damaged record costs its lines, not the rest
         return found
     packages = made.get("packages")
     if isinstance(made.get("python"), str):

@@ -20,8 +20,11 @@ DEPTH = 4  # <results>/<experiment>/<search>/<trial>
 SHORTEST = 4  # characters of a run's id that are enough to name it
 
 
-def run_folders(root: Path | str, depth: int = DEPTH) -> list[Path]:
-    """Return the paths of the run folders under ``root`` (itself, if it is one), by name. Unreadable ones are skipped."""
+def run_folders(root: Path | str, depth: int = DEPTH, unreadable: list[str] | None = None) -> list[Path]:
+    """Return the paths of the run folders under ``root`` (itself, if it is one), by name.
+
+    Folders that cannot be read are left out, with a line for each in ``unreadable``, where that is given.
+    """
     root = Path(root)
     if (root / "params.json").is_file():
         return [root]
@@ -30,9 +33,11 @@ def run_folders(root: Path | str, depth: int = DEPTH) -> list[Path]:
     try:
         with os.scandir(root) as entries:
             below = sorted(e.name for e in entries if e.is_dir(follow_symlinks=False) and not e.name.startswith("."))
-    except OSError:
+    except OSError as error:
+        if unreadable is not None:
+            unreadable.append(f"{root}: cannot be read ({error.strerror})")
         return []
-    return [path for name in below for path in run_folders(root / name, depth - 1)]
+    return [path for name in below for path in run_folders(root / name, depth - 1, unreadable)]
 
 
 def read_all(roots: Iterable[Path | str]) -> tuple[list[Run], list[str]]:
@@ -47,7 +52,7 @@ def read_all(roots: Iterable[Path | str]) -> tuple[list[Run], list[str]]:
             if Path(root) == results_folder() and not Path(root).exists():
                 continue
             raise RunFolderError(f"{root}: there is no such folder of results. Choose one with --local-dir")
-        for path in run_folders(root):
+        for path in run_folders(root, unreadable=left_out):
             if path in found:
                 continue
             try:
@@ -173,12 +178,12 @@ def find_unfinished(local_dir: Path | str, experiment: str) -> Path:
 def _can_go_on(path: Path) -> bool:
     try:
         return retention.newest_valid(path, parts=("state",)) is not None
-    except CheckpointError:
+    except CheckpointError:  # none that can be gone on from
         return False
 
 
 def _state(path: Path) -> str:
     try:
         return (read_record(path / "status.json") or {}).get("state", "unknown")
-    except RunFolderError:
+    except RunFolderError:  # a damaged status must not hide the run
         return "unknown"

@@ -171,7 +171,7 @@ class _Lines:
                 while (line := file.readline(MAX_LINE)).endswith(b"\n"):
                     self._place += len(line)
                     found.append(_object(line))
-        except OSError:
+        except OSError:  # not written yet: asked again at the next look
             return []
         return [value for value in found if value is not None]
 
@@ -187,5 +187,5 @@ def _object(line: bytes) -> dict[str, Any] | None:
 def _status(path: Path) -> dict[str, Any]:
     try:
         return read_record(path / "status.json") or {}
-    except RunFolderError:
+    except RunFolderError:  # being replaced, or damaged: asked again at the next look
         return {}

@@ -22,7 +22,7 @@ from typing import NamedTuple, TypedDict
 from drl_cli.checkpoints import archive_files, files, reader
 from drl_cli.checkpoints.files import refuse
 from drl_cli.checkpoints.writer import dropped_text
-from drl_cli.errors import InputError
+from drl_cli.errors import InputError, full_or, reason_of
 from drl_cli.runs import retention
 from drl_cli.runs.run_folder import is_locked, read_record, remove_leftovers
 from drl_cli.version import __version__
@@ -94,8 +94,12 @@ def pack(path: Path | str, out: Path | str, with_replay: bool = False) -> Packed
             os.fsync(file.fileno())
         _put(aside, out)
         packed = out.stat().st_size
+    except OSError as error:
+        text = f"{out}: the archive cannot be written ({reason_of(error)}). Choose another folder for it with -o."
+        raise full_or(error, InputError)(text) from error
     finally:
-        aside.unlink(missing_ok=True)
+        with contextlib.suppress(OSError):  # on a disk that can only be read there is nothing to remove
+            aside.unlink(missing_ok=True)
     return Packed(out, kind, folder.name, len(listing), sum(e["size"] for e in listing.values()), packed, left_out)
 
 

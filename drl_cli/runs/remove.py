@@ -84,7 +84,7 @@ def _lock(path: Path) -> int | None:
     """Take the run's lock, so that no process resumes it while it is removed; None where there is none to take."""
     try:
         lock = os.open(path / ".lock", os.O_RDWR | os.O_NOFOLLOW | os.O_CLOEXEC)
-    except OSError:
+    except OSError:  # a folder that never was a run of this program, or one without a lock
         return None
     try:
         fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)

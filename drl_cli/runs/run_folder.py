@@ -25,7 +25,7 @@ from typing import Any, BinaryIO
 
 from drl_cli import checkpoints, events, process
 from drl_cli.checkpoints.files import json_bytes, parse_json, read_small, write_new
-from drl_cli.errors import CheckpointError, ResourcesExhausted, RunFolderError, is_full, reason_of
+from drl_cli.errors import CheckpointError, DrlError, RunFolderError, full_or, reason_of
 from drl_cli.runs import run_names
 
 MAX_RECORD = 4 * 2**20  # bytes of params.json and its like
@@ -91,17 +91,19 @@ def is_locked(path: Path | str) -> bool:
 
 
 def lock_state(path: Path | str) -> bool | None:
-    """Return True when a living process holds the run folder, False when none does, None where locks do not work."""
+    """Return True when a living process holds the run folder, False when none does, None where that cannot be found out."""
     try:
         lock = os.open(Path(path) / ".lock", os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC)
-    except OSError:
+    except (FileNotFoundError, NotADirectoryError):
         return False
+    except OSError as error:
+        return False if error.errno == errno.ELOOP else None  # of another user, say: not a reason to call a run dead
     try:
         fcntl.flock(lock, fcntl.LOCK_SH | fcntl.LOCK_NB)
     except BlockingIOError:
         return True
-    except OSError as error:
-        return None if error.errno in NO_LOCKS else False
+    except OSError:
+        return None
     finally:
         os.close(lock)
     return False
@@ -225,9 +227,9 @@ def _probe(path: Path) -> None:
     probe.unlink()
 
 
-def _cannot_write(path: Path, error: OSError | ValueError) -> RunFolderError | ResourcesExhausted:
+def _cannot_write(path: Path, error: OSError | ValueError) -> DrlError:
     text = f"{path}: the results folder cannot be written ({reason_of(error)}). Choose another with --local-dir"
-    return ResourcesExhausted(text) if is_full(error) else RunFolderError(text)
+    return full_or(error, RunFolderError)(text)
 
 
 def remove_leftovers(folder: Path | str, made: str | None = None) -> list[Path]:

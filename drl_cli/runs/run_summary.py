@@ -140,7 +140,7 @@ def last_row(path: Path | str) -> dict[str, Any]:
                     return _row(whole[-1])
                 if wanted >= end:
                     break
-    except OSError:
+    except OSError:  # before the first row
         return {}
     return {}
 
@@ -164,7 +164,7 @@ def size_of(path: Path | str) -> int:
                         waiting.append(entry.path)
                     else:
                         total += entry.stat(follow_symlinks=False).st_size
-        except OSError:
+        except OSError:  # removed meanwhile
             continue
     return total
 

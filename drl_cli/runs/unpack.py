@@ -19,7 +19,7 @@ from typing import Any, NamedTuple
 
 from drl_cli.checkpoints import archive_files, files, reader
 from drl_cli.checkpoints.files import refuse
-from drl_cli.errors import CheckpointError
+from drl_cli.errors import CheckpointError, DrlError, full_or, reason_of
 from drl_cli.runs import pack, retention
 from drl_cli.runs.run_folder import remove_leftovers
 
@@ -67,6 +67,8 @@ def unpack(path: Path | str, folder: Path | str = ".") -> tuple[Path, Contents]:
         folder.mkdir(parents=True, exist_ok=True)
     except (FileExistsError, NotADirectoryError) as error:
         raise CheckpointError(f"{folder}: is not a folder. Name another one with -o.") from error
+    except OSError as error:
+        raise _cannot_write(folder, error) from error
     remove_leftovers(folder, "unpack")
     aside = folder / f".tmp-unpack-{os.getpid()}-{secrets.token_hex(4)}"
     try:
@@ -77,10 +79,17 @@ def unpack(path: Path | str, folder: Path | str = ".") -> tuple[Path, Contents]:
         os.rename(aside / contents.name, target)
         files.sync_folder(folder)
         return target, contents
+    except OSError as error:
+        raise _cannot_write(folder, error) from error
     finally:
         shutil.rmtree(aside, ignore_errors=True)
         if made and not any(folder.iterdir()):
             folder.rmdir()
+
+
+def _cannot_write(folder: Path, error: OSError) -> DrlError:
+    text = f"{folder}: cannot be written ({reason_of(error)}). Name another folder with -o."
+    return full_or(error, CheckpointError)(text)
 
 
 def _unpack(path: Path | str, aside: Path, folder: Path) -> Contents:

@@ -211,7 +211,7 @@ class InlineCluster:
         except concurrent.futures.TimeoutError:  # in Python 3.10 not yet the built-in one
             if not references[0].done():
                 return []
-        except Exception:
+        except Exception:  # raised again where the result is taken
             return [references[0]]
         return [references[0]]
 

@@ -21,10 +21,10 @@ from drl_cli.experience.columns import Token
 from drl_cli.runtime.cluster import PartLost
 
 MAX_DEATHS = 10  # of one worker in a row without a fragment
-MAX_DELAY_S = 30.0
+MAX_DELAY_S = 30.0  # before a worker that died is started again; doubled from death to death
 FIRST_S = 300.0  # for its first fragment a worker may take so long: some environments start slowly
 SILENCE_S = 60.0  # for any other so long, or 20 times as long as for its slowest
-PLACEMENT_S, PLACEMENT_NOTE_S = 120.0, 10.0
+PLACEMENT_S, PLACEMENT_NOTE_S = 120.0, 10.0  # until a cluster without room ends the run, or is worth a line
 
 
 class Standing(NamedTuple):

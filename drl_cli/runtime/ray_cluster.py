@@ -29,7 +29,15 @@ from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
 from drl_cli import process
 from drl_cli.contracts import Handle
-from drl_cli.errors import ClusterUnavailable, DrlError, RunFailed, RunFolderError
+from drl_cli.errors import (
+    ClusterUnavailable,
+    DrlError,
+    ResourcesExhausted,
+    RunFailed,
+    RunFolderError,
+    full_or,
+    machine_failure,
+)
 from drl_cli.extras import load
 from drl_cli.runtime.cluster import (
     HERE,
@@ -221,6 +229,8 @@ class RayCluster:
             )
         except (RayError, RuntimeError, ValueError, OSError) as error:
             self._remove_folder()
+            if reason := machine_failure(error):
+                raise ResourcesExhausted(f"Ray could not be started: {reason}") from error
             raise ClusterUnavailable(f"Ray could not be started: {_first_line(error)}") from error
         self._owned = True
 
@@ -304,7 +314,7 @@ class RayCluster:
                 workers = self._workers()
                 ray.shutdown()
                 for pid in workers:
-                    with contextlib.suppress(OSError):
+                    with contextlib.suppress(OSError):  # it has just ended
                         os.kill(pid, signal.SIGKILL)
             self._remove_folder()
 
@@ -340,7 +350,7 @@ def private_folder() -> str:
     parent = f"/tmp/drl-{os.getuid()}"
     try:
         os.mkdir(parent, 0o700)
-    except FileExistsError:
+    except FileExistsError:  # whose it is, is looked at next
         pass
     found = os.lstat(parent)
     if not stat.S_ISDIR(found.st_mode) or found.st_uid != os.getuid() or found.st_mode & 0o077:
@@ -352,7 +362,9 @@ def private_folder() -> str:
         with open(os.path.join(path, OWNER), "w", encoding="ascii") as file:
             file.write(str(os.getpid()))
     except OSError as error:
-        raise RunFolderError(f"Ray's temporary folder {path} cannot be made: {error.strerror}") from error
+        raise full_or(error, RunFolderError)(
+            f"Ray's temporary folder {path} cannot be made: {error.strerror}"
+        ) from error
     return path
 
 

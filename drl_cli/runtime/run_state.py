@@ -120,7 +120,7 @@ class StatesAtHand:
 
 def at_once(learner: Handle, moment: Callable[[], RunMoment]) -> list[tuple[Mapping[str, np.ndarray], RunMoment]]:
     """Return [(arrays, ``moment()``)] of a learner that is idle, [] of one that is busy."""
-    with contextlib.suppress(concurrent.futures.TimeoutError):
+    with contextlib.suppress(concurrent.futures.TimeoutError):  # it is busy after all
         return [(learner.call("state").result(STATE_S), moment())]
     return []
 

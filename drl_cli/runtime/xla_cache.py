@@ -34,7 +34,7 @@ def prepare(environ: MutableMapping[str, str] = os.environ) -> None:
         place.mkdir(mode=0o700, parents=True, exist_ok=True)
         _tidy(place)
         has_room = shutil.disk_usage(place).free >= _FREE
-    except OSError:
+    except OSError:  # no room or no right to write: every run compiles anew
         return
     if has_room and os.access(place, os.W_OK):
         environ[FLAGS] = f"{given} {_OPTION}={place}".strip()

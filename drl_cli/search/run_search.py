@@ -12,7 +12,7 @@ from pathlib import Path
 
 from drl_cli import events, process
 from drl_cli.checkpoints import replace_file
-from drl_cli.errors import CriterionMissed, InputError, RunFailed
+from drl_cli.errors import CriterionMissed, InputError, RunFailed, full_or
 from drl_cli.experiments import search_choices
 from drl_cli.experiments.search_data import WriteData
 from drl_cli.runs import loggers
@@ -127,7 +127,8 @@ def _write_best(record: Record, file: WriteData, stop_request: process.StopCondi
     try:
         replace_file(path, text.encode("utf-8"))
     except OSError as error:
-        raise InputError(f"{path}: cannot be written ({error.strerror}); the search is in {record.path}") from error
+        text = f"{path}: cannot be written ({error.strerror}); the search is in {record.path}"
+        raise full_or(error, InputError)(text) from error
     return path
 
 

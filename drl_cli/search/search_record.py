@@ -17,13 +17,13 @@ from typing import Any, Literal, NamedTuple, TypedDict, cast
 from drl_cli import checkpoints
 from drl_cli.checkpoints.files import json_bytes, parse_json, read_small
 from drl_cli.config.plain_data import HIDDEN, plain, redact
-from drl_cli.errors import CheckpointError, ConfigError, RunFolderError
+from drl_cli.errors import CheckpointError, ConfigError, RunFolderError, full_or
 from drl_cli.experiments.search_data import Point, SearchData
 from drl_cli.runs.run_folder import is_locked, read_record
 
 FORMAT = 1
 MAX_BYTES = 64 * 2**20
-WRITE_S = 3.0
+WRITE_S = 3.0  # the record is rewritten at most this often while trials only go on
 DYING_S = 1.0  # for the processes of trials to exit
 LIVE = ("running", "paused")
 OVER = ("finished", "stopped", "failed")
@@ -108,7 +108,7 @@ class Record:
             folder.mkdir(parents=True, exist_ok=True)
             record.write()
         except OSError as error:
-            raise RunFolderError(
+            raise full_or(error, RunFolderError)(
                 f"{record.path}: cannot be written ({error.strerror}). Choose another folder with --local-dir"
             ) from error
         return record

@@ -187,7 +187,7 @@ def _resumed(spec: ExperimentSpec, folder: Path) -> ExperimentSpec:
     """
     try:
         newest = retention.newest_valid(folder, parts=("state",))[0]
-    except CheckpointError:
+    except CheckpointError:  # nothing was saved: the trial begins anew
         return spec
     before = (read_record(folder / "params.json") or {}).get("config")
     now = json.loads(json.dumps(spec.config.model_dump(mode="json", by_alias=True)))

@@ -259,7 +259,7 @@ def _why(trial: Trial) -> str:
     """Return in one line why a trial failed, from the error file that Tune wrote."""
     try:
         text = Path(trial.error_file or "").read_text("utf-8", "replace")
-    except OSError:
+    except OSError:  # Tune writes none for a process that was killed
         return "its process died"
     lines = [line.strip() for line in text.splitlines() if line.strip()]
     last = lines[-1] if lines else ""

@@ -3,6 +3,7 @@
 import errno
 import fcntl
 import os
+from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
@@ -28,7 +29,7 @@ CONTAINER = "1 0 0:60 / / rw - overlay overlay rw,lowerdir=/a:/b\n2 1 8:1 /data 
 
 def judged(text, folder, what="results"):
     """(state, the kind of file system) of the finding about a folder of a machine with these mounts."""
-    (found,) = mount_probes.kind(what, folder, mount_probes.parsed(text))
+    (found,) = mount_probes.kind(what, Path(folder), mount_probes.parsed(text))
     return found.state, found.text.partition(" is on ")[2].split(" ")[0]
 
 
@@ -62,7 +63,7 @@ def test_temporary_files_in_memory_are_as_they_should_be():
 
 
 def test_network_disk_without_locks_says_that_two_machines_can_write_one_run():
-    (found,) = mount_probes.kind("results", "/srv/old", mount_probes.parsed(LAPTOP))
+    (found,) = mount_probes.kind("results", Path("/srv/old"), mount_probes.parsed(LAPTOP))
     assert "mounted with nolock, two machines can write one run folder" in found.text
     assert found.mend == "drl train … --local-dir /a/local/disk"
 

@@ -134,3 +134,17 @@ def test_newest_prefers_one_that_is_running(results, monkeypatch):
 def test_newest_of_nothing_says_how_to_start(tmp_path):
     with pytest.raises(RunFolderError, match="there is no run yet. Start one: drl train"):
         find.newest([tmp_path])
+
+
+def test_folder_that_cannot_be_read_is_named_and_not_taken_for_an_empty_one(results, monkeypatch):
+    real = os.scandir
+
+    def scandir(path):
+        if path.name == "sac":
+            raise PermissionError(13, "Permission denied", str(path))
+        return real(path)
+
+    monkeypatch.setattr(os, "scandir", scandir)
+    runs, left_out = find.read_all([results])
+    assert [run.id for run in runs] == ["0000f00d"]
+    assert left_out == [f"{results}/sac: cannot be read (Permission denied)"]

@@ -1,3 +1,4 @@
+import errno
 import fcntl
 import hashlib
 import json
@@ -10,7 +11,7 @@ from checkpoint_maker import read_everything, save
 
 from drl_cli import checkpoints
 from drl_cli.checkpoints import archive_files
-from drl_cli.errors import CheckpointError, InputError
+from drl_cli.errors import CheckpointError, InputError, ResourcesExhausted
 from drl_cli.runs import pack, retention, unpack
 
 BOTH = pytest.mark.parametrize("ending", [".tar.gz", ".zip"])
@@ -160,3 +161,27 @@ def test_any_program_can_list_and_unpack_what_was_packed(run, tmp_path):
         state = archive.extractfile("checkpoint_000010/state.json").read()
     assert hashlib.sha256(state).hexdigest() == manifest["files"]["checkpoint_000010/state.json"]["sha256"]
     assert (manifest["format"], manifest["kind"]) == ("drl-archive-1", "checkpoint")
+
+
+@pytest.mark.parametrize(("number", "kind"), [(errno.ENOSPC, ResourcesExhausted), (errno.EACCES, InputError)])
+def test_archive_that_cannot_be_written_is_refused_with_its_name(run, tmp_path, monkeypatch, number, kind):
+    def sync(fd):
+        raise OSError(number, os.strerror(number))
+
+    monkeypatch.setattr(os, "fsync", sync)
+    with pytest.raises(kind, match="a.zip: the archive cannot be written") as caught:
+        pack.pack(run, tmp_path / "a.zip")
+    assert type(caught.value) is kind and list(tmp_path.iterdir()) == [run]
+
+
+@pytest.mark.parametrize(("number", "kind"), [(errno.ENOSPC, ResourcesExhausted), (errno.EACCES, CheckpointError)])
+def test_folder_into_which_nothing_can_be_unpacked_is_refused_with_its_name(run, tmp_path, monkeypatch, number, kind):
+    pack.pack(run, tmp_path / "a.zip")
+
+    def mkdir(path, mode=0o777):
+        raise OSError(number, os.strerror(number), path)
+
+    monkeypatch.setattr(os, "mkdir", mkdir)
+    with pytest.raises(kind, match="new: cannot be written") as caught:
+        unpack.unpack(tmp_path / "a.zip", tmp_path / "new")
+    assert type(caught.value) is kind

@@ -4,6 +4,7 @@ import errno
 import fcntl
 import json
 import os
+import socket
 
 import pytest
 from fake_runs import STARTED, add_row, row, set_status, write_run
@@ -122,3 +123,17 @@ def test_set_status_is_seen_at_the_next_read(tmp_path):
     path = write_run(tmp_path)
     set_status(path, state="failed", exit_code=3)
     assert (run_summary.read(path).state, run_summary.read(path).exit_code) == ("failed", 3)
+
+
+@pytest.mark.parametrize("number", [errno.EACCES, errno.EMFILE, errno.EIO])
+def test_state_of_a_run_whose_lock_cannot_be_opened_is_that_of_its_process(tmp_path, monkeypatch, number):
+    run = write_run(tmp_path, status={"state": "running", "pid": os.getpid(), "host": socket.gethostname()})
+    real = os.open
+
+    def refused(path, *arguments, **keywords):
+        if str(path).endswith(".lock"):
+            raise OSError(number, os.strerror(number), path)
+        return real(path, *arguments, **keywords)
+
+    monkeypatch.setattr(os, "open", refused)
+    assert run_summary.read(run).state == "running"

@@ -51,7 +51,7 @@ class StateFunction:
         found = called(self._what, self._function, dict(obs))
         try:
             state = np.asarray(found, np.float32)
-        except (TypeError, ValueError):
+        except (TypeError, ValueError):  # of a shape that is refused below
             state = np.zeros((0, 0))
         where = place(self._function)
         if state.ndim != 1 or not state.size:

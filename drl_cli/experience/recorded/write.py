@@ -19,7 +19,7 @@ from typing import Any
 
 import numpy as np
 
-from drl_cli.errors import CheckpointError, ResourcesExhausted, RunFolderError, is_full, reason_of
+from drl_cli.errors import CheckpointError, RunFolderError, full_or, reason_of
 from drl_cli.experience.recorded.packed_columns import packed
 
 _PREFIX = re.compile(r"output-\d{4}-\d\d-\d\d_\d\d-\d\d-\d\d(-\d{1,4})?_worker-\d{1,9}")
@@ -56,7 +56,7 @@ def prepare(folder: str) -> None:
         os.unlink(probe)
     except (OSError, ValueError) as error:  # ValueError: a NUL in the name
         text = f"output: {folder} cannot be written ({reason_of(error)}). Name another folder, or logdir."
-        raise (ResourcesExhausted if is_full(error) else RunFolderError)(text) from error
+        raise full_or(error, RunFolderError)(text) from error
 
 
 class LineFile:
@@ -74,7 +74,7 @@ class LineFile:
             while rest:
                 rest = rest[os.write(self._file, rest) :]
         except OSError:
-            with contextlib.suppress(OSError):
+            with contextlib.suppress(OSError):  # the disk refuses that too: readers skip a torn last line
                 os.ftruncate(self._file, self.size)
             raise
         self.size += len(data)
@@ -125,7 +125,7 @@ class OutputFiles:
         for attempt in range(1000):
             again = f"-{attempt}" if attempt else ""
             prefix = f"output-{stamp}{again}_worker-{self._worker}"
-            with contextlib.suppress(FileExistsError):
+            with contextlib.suppress(FileExistsError):  # another run was first: the next prefix is tried
                 return prefix, LineFile(self._named(prefix, 0), os.O_EXCL)
         raise FileExistsError(errno.EEXIST, "too many files of this second")
 
