@@ -12,9 +12,9 @@ def mock(root="bucket/runs"):
     return Storage(fs._MockFileSystem(), root, URI)
 
 
-def local(folder):
+def local(folder, uri=URI):
     """Return a Storage in a folder of this machine, whose paths are relative, as those of an object store."""
-    return Storage(fs.SubTreeFileSystem(str(folder), fs.LocalFileSystem()), "", URI)
+    return Storage(fs.SubTreeFileSystem(str(folder), fs.LocalFileSystem()), "", uri)
 
 
 def faulty(folder, fails):

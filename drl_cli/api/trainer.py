@@ -37,7 +37,7 @@ from drl_cli.envs.preprocessors import for_scoring
 from drl_cli.errors import CheckpointError, InputError, ResourcesExhausted, RunFailed, suggestion
 from drl_cli.policies.numpy_policy import DEFAULT_POLICY, NumpyPolicy
 from drl_cli.randomness import generator, number
-from drl_cli.runs import retention
+from drl_cli.runs import retention, run_download
 from drl_cli.runtime import assembly, run_restore, weight_access
 from drl_cli.runtime.cluster import ACTOR, InlineCluster
 from drl_cli.runtime.driver import Driver
@@ -157,9 +157,11 @@ class Trainer:
     def restore(self, path: Path | str) -> None:
         """Go on from a checkpoint, or from the best one of a run folder: act with it at once, train in a new run.
 
+        ``path`` may be a URI of a storage, such as s3://bucket/folder/default/RUN.
+
         A run that is open is ended first. Raises CheckpointError when it is damaged or of something else.
         """
-        found = checkpoints.load(retention.find(path))
+        found = checkpoints.load(retention.find(run_download.placed(path)))
         facts = {**self._spec.env_facts, "imports": ()}
         run_restore.check_fits(self._row, self._spec.config, facts, found)
         held = weight_access.chosen(found.arrays("weights", finite=True), self._first)

@@ -239,7 +239,9 @@ def verify(
     options.import_modules(imports)
     output = terminal.Stdout(session)
     found, damaged = [], 0
-    for path in dict.fromkeys(place for given in paths for place in places(run_options.place(given), every)):
+    for path in dict.fromkeys(
+        place for given in paths for place in places(run_options.place(given, wanted="whole"), every)
+    ):
         verdict = verified(path)
         found.append(verdict)
         damaged += verdict.damage is not None

@@ -188,7 +188,7 @@ def pack(session: Session, path: str, out: str, with_replay: bool, quiet: bool, 
     """
     from drl_cli.runs.pack import pack as packed
 
-    done = packed(run_options.place(path), out, with_replay)
+    done = packed(run_options.place(path, wanted="whole"), out, with_replay)
     if as_json:
         left = [{"path": str(one), "why": why} for one, why in done.left_out]
         terminal.Stdout(session).json_line(done._asdict() | {"path": str(done.path), "left_out": left})

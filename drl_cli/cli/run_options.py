@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from drl_cli import events
 from drl_cli.cli import group, options, shell_words, terminal, values
+from drl_cli.config.storage_uri import is_uri
 from drl_cli.errors import RunFolderError
 
 if TYPE_CHECKING:
+    from drl_cli.runs import run_download
     from drl_cli.runs.run_summary import Run
     from drl_cli.runs.select import Wanted
 
@@ -113,7 +116,8 @@ def open_runs(words: Sequence[str], local_dirs: Sequence[str | None]) -> list[Ru
     from drl_cli.runs import find, run_summary
 
     found, skipped = {}, {}
-    for word in words:
+    for given in words:
+        word = place(given, local_dirs, "records") if is_uri(given) else given
         try:
             paths = find.find_runs([word], roots(local_dirs))
             found |= {path: run_summary.read(path) for path in paths if path not in found}
@@ -128,15 +132,38 @@ def open_runs(words: Sequence[str], local_dirs: Sequence[str | None]) -> list[Ru
     return list(found.values())
 
 
+def resumed_place(uri: str, local_dirs: Sequence[str | None]) -> tuple[str, str]:
+    """Fetch the run of a URI to the results; returns (its folder, the storage path it came from)."""
+    folder, root = _saying(lambda download: download.resumable(uri, roots(local_dirs)[0]))
+    return str(folder), root
+
+
+def _saying(fetch: Callable[[Any], Any]) -> Any:
+    """Return ``fetch(runs.run_download)``, and say what is fetched."""
+    from drl_cli.runs import run_download
+
+    stop = events.subscribe(lambda _, fields: terminal.say(fields["text"]))
+    try:
+        return fetch(run_download)
+    finally:
+        stop()
+
+
 def open_run(word: str, roots: Sequence[Path]) -> Run:
     """Return the one Run that ``word`` names."""
     from drl_cli.runs import find, run_summary
 
+    word = place(word, (), "records") if is_uri(word) else word
     return run_summary.read(find.find_run(word, roots))
 
 
-def place(word: str, local_dirs: Sequence[str | None] = ()) -> str:
-    """Return a path as it is, and for the id or the name of a run its folder. Raises RunFolderError."""
+def place(word: str, local_dirs: Sequence[str | None] = (), wanted: run_download.Wanted = "weights") -> str:
+    """Return a path as it is, for the id or the name of a run its folder, for a URI where it was fetched to.
+
+    ``wanted``: see ``runs.run_download.cached``. Raises RunFolderError, StorageError, CheckpointError.
+    """
+    if is_uri(word):
+        return str(_saying(lambda download: download.cached(word, wanted)))
     if os.sep in word or word.startswith((".", "~")) or os.path.exists(word):
         return word
     from drl_cli.runs.find import find_run

@@ -29,9 +29,13 @@ from drl_cli.cli import (
 from drl_cli.cli.summary import RunEnding, command, summary, word_of
 from drl_cli.cli.view import GOALS, RunView
 from drl_cli.config.env_names import displayed
+from drl_cli.config.storage_uri import is_uri
+from drl_cli.errors import DrlError
 from drl_cli.experiments import next_steps
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from drl_cli.cli.console import PlainConsole
     from drl_cli.cli.exports import Exports
     from drl_cli.cli.live import LiveScreen
@@ -138,13 +142,18 @@ def _typed(flags: dict[str, Any]) -> dict[str, Any]:
     flags["resume"] = (
         True if flags["resume"] == train_options.NEWEST else _resumed(flags["resume"], [flags["local_dir"]])
     )
+    if isinstance(flags["resume"], str) and is_uri(flags["resume"]):
+        flags["resume"], root = run_options.resumed_place(flags["resume"], [flags["local_dir"]])
+        if "storage_path" in flags.get("defaults", ()) or flags["storage_path"] is None:
+            flags["storage_path"] = root
+            flags["defaults"] = [name for name in flags.get("defaults", ()) if name != "storage_path"]
     return flags
 
 
 def _resumed(word: str | None, local_dirs: Sequence[str | None]) -> str | None:
-    """Return the record of the search, or the folder of the run, that is meant by an id or a name."""
-    if not word:
-        return None
+    """Return the record of the search, or the folder of the run, that is meant by an id or a name; a URI as it is."""
+    if not word or is_uri(word):
+        return word or None
     from drl_cli.runs.search_folders import find_record
 
     record = find_record(word, run_options.roots(local_dirs))
@@ -213,6 +222,8 @@ class Show:
             watcher.close()
             request.remove()
         made = exports.Exports(spec.export_formats, outcome)
+        if spec.export_formats and spec.storage_path:
+            _copy_exports(outcome.run_folder, spec.storage_path)
         self._close(outcome, view, made)
         made.raise_failure()
         return outcome.exit_code
@@ -255,6 +266,16 @@ class Show:
             terminal.say(f"Last checkpoint: {os.path.basename(str(view.checkpoint['path']))}")
             extra = next_steps.needed(self._imports, view.env)
             terminal.say(f"Resume with:     {command('train', '--resume', word_of(view.run_folder), *extra)}")
+
+
+def _copy_exports(folder: Path, storage_path: str) -> None:
+    """Copy what was exported to the storage, where the rest of the run is already."""
+    from drl_cli.runs.run_upload import RunUpload
+
+    try:
+        RunUpload(folder, storage_path).copy()
+    except (DrlError, OSError) as error:
+        terminal.say(f"Warning: the exports were not copied: {error}")
 
 
 def _given(value: Any) -> Any:

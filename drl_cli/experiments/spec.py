@@ -30,6 +30,7 @@ from drl_cli.experiments import config_tree, env_facts, experiment_defaults, exp
 from drl_cli.experiments.config_tree import ConfigTree, Flags
 from drl_cli.experiments.draft import Draft
 from drl_cli.policies import custom_distributions, custom_models
+from drl_cli.runs import run_download
 from drl_cli.runs.run_folder import results_folder
 from drl_cli.runs.stop_rules import Requirement
 from drl_cli.runtime import assembly, footprint
@@ -149,7 +150,7 @@ def finish(draft: Draft) -> ExperimentSpec:
         keep_checkpoints_num=keys.keep_checkpoints_num,
         checkpoint_score_attr=keys.checkpoint_score_attr,
         local_dir=results_folder(keys.local_dir),
-        restore=Path(os.path.abspath(os.path.expanduser(keys.restore))) if keys.restore else None,
+        restore=_restored(keys.restore),
         resume=draft.recorded.folder if draft.recorded else None,
         ray=ray,
         seed=seed,
@@ -161,6 +162,13 @@ def finish(draft: Draft) -> ExperimentSpec:
         storage_path=keys.storage_path,
         origins=draft.origins(),
     )
+
+
+def _restored(given: str | None) -> Path | None:
+    """Return the absolute path of what a new run starts from; a URI's was fetched."""
+    if not given:
+        return None
+    return Path(os.path.abspath(os.path.expanduser(run_download.placed(given))))
 
 
 def _misnamed(draft: Draft, facts: Mapping[str, Any]) -> list[str]:

@@ -33,6 +33,7 @@ class World:
                 checkpoint_freq=0,
                 log_format="text",
                 export_formats=(),
+                storage_path=None,
             )
         ]
         self.reports = []
