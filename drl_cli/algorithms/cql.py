@@ -76,4 +76,11 @@ class CQLConfig(SACConfig, defaults={**RECORDED, "backup_entropy": default(False
         return self
 
 
-CQL = SAC._replace(name="CQL", config=CQLConfig, graph="drl_cli.algorithms.cql_graph", reads=True, several=False)
+CQL = SAC._replace(
+    name="CQL",
+    config=CQLConfig,
+    graph="drl_cli.algorithms.cql_graph",
+    actions=("Box", "Discrete"),
+    reads=True,
+    several=False,
+)

@@ -43,6 +43,7 @@ class ActionChoice(NamedTuple):
     logp: Tensor  # log π [B], or [B, n]
     probabilities: Tensor = None  # [B, n]; None for a sampled action
     statistics: tuple[Tensor, ...] = ()  # of batch normalisation in training mode, in the order of the running ones
+    box_logp: Tensor = None  # log π [B] of the Box part, where ``logp`` is that of the choices beside it
 
     def expected(self, values: Tensor) -> Tensor:
         """Return the expectation over the actions, [B], of ``values``: [B] for sampled actions (one each), else [B, n]."""
@@ -90,8 +91,10 @@ class Actor:
         names = self._net.trainable()
         self.trained: dict[str, Variable] = {name: self._online[name] for name in names}
         self._running = [name for name in self._online if name not in self.trained]
-        temperature = np.asarray(np.log(config.initial_alpha), np.float32)
-        self.alpha: dict[str, Variable] = variables_of({"log_alpha": ()}, {"log_alpha": temperature}, scope)
+        # A Dict or Tuple has one temperature for its Box parts and one for its choices.
+        shape = (2,) if spec.distribution == "hybrid" else ()
+        temperature = np.full(shape, np.log(config.initial_alpha), np.float32)
+        self.alpha: dict[str, Variable] = variables_of({"log_alpha": shape}, {"log_alpha": temperature}, scope)
 
     def variables(self) -> list[Variable]:
         """Return all variables but the optimisers'."""

@@ -22,7 +22,7 @@ import numpy as np
 
 from drl_cli.algorithms.learner_graph import counter, learner_graph, row_mean
 from drl_cli.algorithms.losses.policy_gradient import soft_policy_loss, temperature_loss
-from drl_cli.algorithms.max_entropy_actor_graph import Actor, CurrentPolicy, MaxEntropyConfig
+from drl_cli.algorithms.max_entropy_actor_graph import ActionChoice, Actor, CurrentPolicy, MaxEntropyConfig
 from drl_cli.algorithms.max_entropy_critics_graph import Critics, CriticWeights
 from drl_cli.algorithms.sac import SACConfig
 from drl_cli.policies.distributions_tf import allowed
@@ -45,6 +45,8 @@ def target_entropy(config: MaxEntropyConfig, spec: PolicySpec) -> float:
     For Box actions −dim(A) (1812.05905, table 1), for Discrete ones ``target_entropy_fraction`` of ln n, the entropy of
     a uniform choice; where a mask allows fewer of them, see ``allowed_entropy``.
     """
+    if spec.distribution == "hybrid":
+        raise ValueError("each part of a Dict or Tuple has a target of its own: hybrid_sac_graph.target_entropies")
     if config.target_entropy not in (None, "auto"):
         return float(config.target_entropy)
     if isinstance(config, SACConfig) and spec.distribution == "categorical":
@@ -74,7 +76,6 @@ class MaxEntropyParts:
         """``momentum``: share that running statistics keep at an update; ``beta_1``: Adam's, for all parts."""
         self._config, self._spec, self._scope = config, spec, scope
         self._actor, self._critics, self._momentum = actor, critics, momentum
-        self._target_entropy = target_entropy(config, spec)
         self.number: Variable = counter(scope)
         parts = {"actor": actor.trained, "critic": critics.trained, "entropy": actor.alpha}
         self._adam = {part: Adam(scope + part, weights, beta_1=beta_1) for part, weights in parts.items()}
@@ -97,7 +98,7 @@ class MaxEntropyParts:
         trained = self._actor.trained
         parts = {
             "actor": [tf.zeros_like(policy[name]) for name in trained],
-            "entropy": [tf.zeros([])],
+            "entropy": [tf.zeros(self._actor.alpha["log_alpha"].shape)],
             "actor_statistics": [tf.zeros_like(value) for name, value in policy.items() if name not in trained],
         }
         return parts, {name: tf.zeros([]) for name in ACTOR_STATS}
@@ -137,8 +138,7 @@ class MaxEntropyUpdate(MaxEntropyParts):
 
         actor_parts, more = self._when_due(number, actor, policy)
         stats.update(more)
-        stats["alpha_value"] = tf.exp(log_alpha)
-        stats["target_entropy"] = tf.constant(self._target_entropy, tf.float32)
+        stats.update(self._temperatures(log_alpha))
         checked = stats["grad_norm_critic"] + stats["grad_norm_actor"] + stats["alpha_loss"] + stats["critic_loss"]
         # A reward that is not finite, which a projection onto atoms clips, stops learning as well.
         checked += tf.reduce_mean(batch["reward"])
@@ -178,15 +178,11 @@ class MaxEntropyUpdate(MaxEntropyParts):
         of_policy, of_critics = values
         choice = policy.choice(batch)
         q = self._critics.policy_value(of_critics, batch, policy, choice)  # [C, B], or [C, B, n]
-        rows = choice.expected(soft_policy_loss(choice.logp, q, tf.exp(log_alpha)))  # [B]
-        loss, logp = row_mean(rows, batch), choice.expected(choice.logp)  # scalar, [B]
+        loss = row_mean(self._policy_rows(choice, q, tf.exp(log_alpha)), batch)  # scalar
         weights = [of_policy[name] for name in self._actor.trained]
         gradients, norm = clipped(tf.gradients(loss, weights), self._config.grad_clip)
-        target = self._target_entropy
-        is_auto = self._config.target_entropy in (None, "auto")
-        if isinstance(self._config, SACConfig) and self._spec.mask and is_auto:
-            target = allowed_entropy(self._config, self._spec, batch["obs"])  # [B]
-        alpha_loss = row_mean(temperature_loss(log_alpha, logp, target), batch)  # scalar
+        alpha_rows, logp = self._temperature_rows(choice, log_alpha, batch)  # [B], [B]
+        alpha_loss = row_mean(alpha_rows, batch)  # scalar
         stats = {
             "actor_loss": loss,
             "alpha_loss": alpha_loss,
@@ -196,3 +192,20 @@ class MaxEntropyUpdate(MaxEntropyParts):
         entropy_gradients, _ = clipped(tf.gradients(alpha_loss, [log_alpha]), self._config.grad_clip)
         statistics = list(choice.statistics)
         return {"actor": gradients, "entropy": entropy_gradients, "actor_statistics": statistics}, stats
+
+    def _policy_rows(self, choice: ActionChoice, q: Tensor, alpha: Tensor) -> Tensor:
+        """Return the actor's loss of each row, [B]; ``q`` as of ``Critics.policy_value``."""
+        return choice.expected(soft_policy_loss(choice.logp, q, alpha))  # [B]
+
+    def _temperature_rows(self, choice: ActionChoice, log_alpha: Tensor, batch: Tensors) -> tuple[Tensor, Tensor]:
+        """Return (the temperature's loss of each row, the expected log-probability there), [B] each."""
+        logp, target = choice.expected(choice.logp), target_entropy(self._config, self._spec)  # [B], scalar
+        is_auto = self._config.target_entropy in (None, "auto")
+        if isinstance(self._config, SACConfig) and self._spec.mask and is_auto:
+            target = allowed_entropy(self._config, self._spec, batch["obs"])  # [B]
+        return temperature_loss(log_alpha, logp, target), logp
+
+    def _temperatures(self, log_alpha: Tensor) -> dict[str, Tensor]:
+        """Return what is reported of the temperature: {name: scalar}."""
+        target = target_entropy(self._config, self._spec)
+        return {"alpha_value": tf.exp(log_alpha), "target_entropy": tf.constant(target, tf.float32)}

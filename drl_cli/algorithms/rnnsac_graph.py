@@ -21,7 +21,7 @@ from drl_cli.algorithms.losses.policy_gradient import soft_policy_loss, temperat
 from drl_cli.algorithms.losses.value import looked_ahead, sequence_priority, squared, td_error, value_target
 from drl_cli.algorithms.max_entropy_actor_graph import ACTION, NEXT_ACTION, Actor, reparametrized
 from drl_cli.algorithms.max_entropy_critics_graph import WeightsAndTargets, first, with_copies
-from drl_cli.algorithms.max_entropy_update_graph import RATES, MaxEntropyParts
+from drl_cli.algorithms.max_entropy_update_graph import RATES, MaxEntropyParts, target_entropy
 from drl_cli.config.sections.replay import learnt_steps
 from drl_cli.policies import net_builders
 from drl_cli.policies.forward_tf import Tensors, TFNet, values_of
@@ -110,7 +110,9 @@ class _RNNSACUpdate(MaxEntropyParts):
             choice = self._choose(rows, number, ACTION)  # [R, A], [R]
             value = self._memory.q(critic, memories, choice.action)  # [C, R]
             actor_loss = tf.reduce_sum(soft_policy_loss(choice.logp, value, alpha) * share)  # scalar
-            entropy_loss = tf.reduce_sum(temperature_loss(log_alpha, choice.logp, self._target_entropy) * share)
+            entropy_loss = tf.reduce_sum(
+                temperature_loss(log_alpha, choice.logp, target_entropy(self._config, self._spec)) * share
+            )
             found, actor_norm = clipped(tf.gradients(actor_loss, list(policy.values())), config.grad_clip)
             of_alpha, _ = clipped(tf.gradients(entropy_loss, [log_alpha]), config.grad_clip)
             more = {
@@ -132,7 +134,7 @@ class _RNNSACUpdate(MaxEntropyParts):
             "grad_norm_critic": norm,
             "learnt_steps": count,
             "alpha_value": alpha,
-            "target_entropy": tf.constant(self._target_entropy, tf.float32),
+            "target_entropy": tf.constant(target_entropy(self._config, self._spec), tf.float32),
             **more,
         }
         checked = stats["grad_norm_critic"] + stats["grad_norm_actor"] + stats["alpha_loss"] + loss

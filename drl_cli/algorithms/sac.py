@@ -14,6 +14,7 @@ from drl_cli.config.sections.deterministic import DeterministicKeys
 from drl_cli.config.sections.ensemble import EnsembleKeys
 from drl_cli.config.sections.max_entropy import SoftKeys
 from drl_cli.config.sections.off_policy import DelayKeys, OffPolicyKeys, TargetKeys
+from drl_cli.errors import ConfigError
 
 if TYPE_CHECKING:
     import numpy as np
@@ -37,8 +38,8 @@ class SACConfig(
 
     target_entropy_fraction: float = key(
         0.3,
-        "For Discrete actions with target_entropy auto: the target, as a share of ln n, the entropy of the uniform "
-        "policy over n actions.",
+        "For Discrete actions with target_entropy auto, and for the choices of Dict and Tuple actions: the target, as a "
+        "share of ln n, the entropy of the uniform policy over n (joint) actions.",
         "share",
         gt=0,
         le=1,
@@ -51,16 +52,22 @@ def policy_spec(config: SoftKeys, spaces: EnvSpec) -> PolicySpec:
     """Return the PolicySpec for ``spaces`` (see ``envs.make.describe``).
 
     Box actions: a squashed Gaussian, with state-dependent exploration when the config says ``use_sde``. Discrete actions: a
-    softmax.
+    softmax. A Dict or Tuple of both: a squashed Gaussian and a softmax over the joint choices; ConfigError for other parts.
     """
     from drl_cli.policies import net_builders
-    from drl_cli.policies.policy_spec import DiscreteSpec, NetSpec, PolicySpec
+    from drl_cli.policies.policy_spec import CompositeSpec, DiscreteSpec, NetSpec, PolicySpec, joint_misfit
 
     if not isinstance(config, OffPolicyKeys):
         raise TypeError(f"{type(config).__name__} has no OffPolicyKeys, which describe what a policy observes")
     action = net_builders.action(config, spaces)
     about, seen = net_builders.observation(config, spaces)
     layers = net_builders.layers(config.policy_model)
+    if isinstance(action, CompositeSpec):
+        problem = joint_misfit(action)
+        if problem:
+            raise ConfigError(f"SAC: actions with {problem}. PPO takes them all; or change them in a wrapper.")
+        net = NetSpec(name="policy", layers=layers, heads=action.joint_heads(), **seen)
+        return PolicySpec((net,), "hybrid", action=action, **about)
     if isinstance(action, DiscreteSpec):
         net = NetSpec(name="policy", layers=layers, heads=(("logits", action.n),), **seen)
         return PolicySpec((net,), "categorical", action=action, mask=net_builders.mask(spaces), **about)
@@ -86,12 +93,17 @@ class CriticKeys(Protocol):
 def critic_spec(config: CriticKeys, spec: PolicySpec) -> NetSpec:
     """Return the NetSpec of the critics that fit ``spec``, a copy each.
 
-    For Box actions the value of the state and an action, for Discrete ones the value of every action in the state.
+    For Box actions the value of the state and an action, for Discrete ones the value of every action in the state; of a Dict
+    or Tuple that of every joint choice, in the state and with the numbers of its Box parts.
     """
     from drl_cli.policies import net_builders
-    from drl_cli.policies.policy_spec import NetSpec
+    from drl_cli.policies.policy_spec import CompositeSpec, NetSpec
 
-    if spec.distribution == "categorical":
+    if isinstance(spec.action, CompositeSpec):
+        box = spec.action.box_part()
+        inputs = (*spec.nets[0].inputs, ("action", box.size)) if box else spec.nets[0].inputs
+        heads = (("q", spec.action.joint_choices()),)
+    elif spec.distribution == "categorical":
         inputs, heads = spec.nets[0].inputs, (("q", spec.action.size),)
     else:
         inputs, heads = (*spec.nets[0].inputs, ("action", spec.action.size)), (("q", 1),)
@@ -129,7 +141,7 @@ SAC = Algorithm(
     graph="drl_cli.algorithms.sac_graph",
     postprocess="n_step",
     loop="replay",
-    actions=("Box", "Discrete"),
+    actions=("Box", "Discrete", "Composite"),
     observations=ALL_OBSERVATIONS,
     several=True,
 )

@@ -13,13 +13,14 @@ Deviations, beside those of ``max_entropy_update_graph`` and ``max_entropy_actor
 - Discrete actions: the entropy target is a fraction of ln n that the config sets; the paper's 0.98 asks for coin flips where
   n is 2. Both critics are in the actor's loss, as in the paper; RLlib's has the first alone. Expectations over all actions
   take the place of samples, and no random number is drawn.
+- A Dict or Tuple of Box and Discrete actions: ``hybrid_sac_graph``.
 """
 
 from collections.abc import Mapping
 
 import numpy as np
 
-from drl_cli.algorithms import sac
+from drl_cli.algorithms import hybrid_sac_graph, sac
 from drl_cli.algorithms.max_entropy_actor_graph import Actor, every_action, reparametrized
 from drl_cli.algorithms.max_entropy_critics_graph import DiscreteTwinCritics, OnlineAndTarget, TwinCritics
 from drl_cli.algorithms.max_entropy_update_graph import RATES, MaxEntropyUpdate
@@ -37,6 +38,8 @@ def build(
     ``initial``: {name: array} of ``sac.initial_weights``; ``seed`` keys the noise; ``scope`` (ending in "/") goes before every
     variable's name.
     """
+    if spec.distribution == "hybrid":
+        return hybrid_sac_graph.build(config, spec, initial, seed, scope)
     is_discrete = spec.distribution == "categorical"
     actor = Actor(config, spec, initial, scope, every_action if is_discrete else reparametrized(spec, seed))
     nets = OnlineAndTarget(config, sac.critic_spec(config, spec), initial, scope)

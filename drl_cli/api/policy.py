@@ -191,7 +191,8 @@ def _inputs(policy: NumpyPolicy, heads: Heads) -> np.ndarray:
     if policy.spec.custom:
         return np.concatenate([heads[name] for name, _ in policy.spec.nets[0].heads if name != "value"], axis=-1)
     if isinstance(policy.spec.action, CompositeSpec):
-        return np.concatenate([heads[name] for name, _ in policy.spec.action.heads()], axis=-1)
+        names = [name for name, _ in policy.spec.nets[0].heads if name != "value"]
+        return np.concatenate([heads[name] for name in names], axis=-1)
     parts = [policy.masked(heads["logits"], heads)] if "logits" in heads else []
     parts += [heads[name] for name in ("mean", "log_std", "q") if name in heads]
     return np.concatenate([part.reshape(len(part), -1) for part in parts], axis=-1)

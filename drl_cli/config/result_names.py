@@ -131,6 +131,8 @@ NUMBER_FIELDS = (
             "alpha_loss",
             "alpha_value",
             "target_entropy",
+            "alpha_choices",
+            "target_entropy_choices",
             "policy_entropy",
             "grad_norm_critic",
             "grad_norm_actor",

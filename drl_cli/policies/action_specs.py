@@ -196,6 +196,33 @@ class CompositeSpec:
         """Return the actions, float32 [N, A], with these ``parts``, each [N, *its shape]."""
         return np.concatenate([part.reshape(len(part), -1).astype(np.float32) for part in parts], axis=-1)
 
+    def box_part(self) -> ActionSpec | None:
+        """Return the Boxes side by side as one, None where there is none."""
+        boxes = [part for part in self.parts if isinstance(part, ActionSpec)]
+        if not boxes:
+            return None
+        low, high = (tuple(bound for box in boxes for bound in getattr(box, side)) for side in ("low", "high"))
+        return ActionSpec(low, high, boxes[0].normalize, boxes[0].clip)
+
+    def choices(self) -> tuple[int, ...]:
+        """Return how many actions each Discrete part has, () where there is none."""
+        return tuple(part.n for part in self.parts if isinstance(part, DiscreteSpec))
+
+    def joint_choices(self) -> int:
+        """Return how many ways there are to choose in all Discrete parts at once, 1 without any."""
+        return math.prod(self.choices())
+
+    def columns(self, kind: str) -> list[int]:
+        """Return which numbers of an action are those of the parts of ``kind``, in order."""
+        pairs = zip(self.parts, self.slices(), strict=True)
+        return [column for part, at in pairs if part.kind == kind for column in range(at.start, at.stop)]
+
+    def joint_heads(self) -> tuple[tuple[str, int], ...]:
+        """Return (name, size) of the heads of a policy with a Gaussian over all Boxes and logits of the joint choices."""
+        box, count = self.box_part(), self.joint_choices()
+        gaussian = (("mean", box.size), ("log_std", box.size)) if box else ()
+        return (*gaussian, ("logits", count)) if self.choices() else gaussian
+
     def heads(self) -> tuple[tuple[str, int], ...]:
         """Return (name, size) of the heads of all parts: "mean_i" and "log_std_i" of a Box, "logits_i" of any other."""
         found: list[tuple[str, int]] = []

@@ -12,7 +12,7 @@ import numpy as np
 
 from drl_cli.policies import distributions
 from drl_cli.policies.action_specs import composite
-from drl_cli.policies.distributions import Categorical, Gaussian, MultiBernoulli, MultiCategorical
+from drl_cli.policies.distributions import Categorical, Gaussian, MultiBernoulli, MultiCategorical, SquashedGaussian
 
 if TYPE_CHECKING:
     from drl_cli.policies.nets import Heads
@@ -66,8 +66,54 @@ _OF_PART: dict[str, type[_Part]] = {
 """Kind of a part of composite actions → what draws it."""
 
 
+class Hybrid:
+    """A squashed Gaussian over all Box parts, and a softmax over the joint choices of all Discrete parts; float32 [N, A].
+
+    The two are independent given the observation. Source: Delalleau et al. 2019, "Discrete and Continuous Action Representation
+    for Practical RL in Video Games" (arXiv 1912.11077), section 4.
+    """
+
+    def __init__(self, spec: PolicySpec) -> None:
+        """``spec``: PolicySpec with a CompositeSpec of Box and Discrete parts."""
+        self._action = composite(spec.action)
+        box = self._action.box_part()
+        self._box = SquashedGaussian(dataclasses.replace(spec, action=box)) if box else None
+        self._numbers, self._chosen = (self._action.columns(kind) for kind in ("Box", "Discrete"))
+
+    def greedy(self, heads: Heads) -> np.ndarray:
+        """Return the squashed mean and the likeliest joint choice, float32 [N, A]."""
+        joint = np.argmax(heads["logits"], axis=-1) if self._chosen else None
+        return self._whole(self._box.greedy(heads) if self._box else None, joint)
+
+    def sample(self, heads: Heads, rng: np.random.Generator) -> np.ndarray:
+        """Return one draw per row, float32 [N, A]."""
+        joint = distributions.drawn(heads["logits"], rng) if self._chosen else None
+        return self._whole(self._box.sample(heads, rng) if self._box else None, joint)
+
+    def logp(self, heads: Heads, action: np.ndarray) -> np.ndarray:
+        """Return the log-density of the Box parts of ``action`` [N, A] plus the log-probability of its choices, float64 [N]."""
+        found = self._box.logp(heads, action[:, self._numbers]) if self._box else np.zeros(len(action))
+        if self._chosen:
+            choices = np.rint(action[:, self._chosen]).astype(np.int64)
+            joint = np.ravel_multi_index(tuple(choices.T), self._action.choices())
+            found = found + distributions.log_softmax(heads["logits"])[np.arange(len(action)), joint]
+        return found
+
+    def _whole(self, box: np.ndarray | None, joint: np.ndarray | None) -> np.ndarray:
+        """Return the actions [N, A] with these numbers [N, …] and joint choices [N]."""
+        rows = len(box) if box is not None else len(joint) if joint is not None else 0
+        action = np.empty((rows, *self._action.shape), np.float32)
+        if box is not None:
+            action[:, self._numbers] = box
+        if joint is not None:
+            action[:, self._chosen] = np.stack(np.unravel_index(joint, self._action.choices()), axis=-1)
+        return action
+
+
 def distribution_of(spec: PolicySpec) -> Any:
     """Return the distribution of the PolicySpec ``spec``, over its acting net's heads."""
     if spec.distribution == "composite":
         return Composite(spec)
+    if spec.distribution == "hybrid":
+        return Hybrid(spec)
     return distributions.BY_NAME[spec.distribution](spec)

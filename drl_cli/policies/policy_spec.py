@@ -54,6 +54,7 @@ ACTIONS_OF = {
     "multi_categorical": "MultiDiscrete",
     "multi_bernoulli": "MultiBinary",
     "composite": "Composite",
+    "hybrid": "Composite",
     "custom": "",
 }
 """The distributions, and the kind of actions that each is over; "" is any."""
@@ -71,7 +72,18 @@ OBS_DTYPES = ("float32", "uint8")
 MAX_LAYERS = 64  # as MAX_UNITS: a manifest from elsewhere must not make us allocate without bound
 MAX_PIXELS = 2**24
 MAX_OUTPUTS = 2**22  # of a head: actions times atoms
+MAX_JOINT = 256  # joint choices of a "hybrid" policy, each of which its critics value
 _MOST = float(np.finfo(np.float32).max)
+
+
+def joint_misfit(action: CompositeSpec) -> str | None:
+    """Return in words why no Gaussian over Boxes with joint choices is over ``action``, or None."""
+    others = sorted({part.kind for part in action.parts} - {"Box", "Discrete"})
+    if others:
+        return f"parts that are {' and '.join(others)}, where Box and Discrete ones are allowed"
+    if action.joint_choices() > MAX_JOINT:
+        return f"{action.joint_choices():,} joint choices of its Discrete parts, where {MAX_JOINT} are allowed"
+    return None
 
 
 @dataclasses.dataclass(frozen=True)
@@ -261,6 +273,10 @@ class PolicySpec:
             return f"the registered distribution {str(self.custom)[:60]} for the distribution {self.distribution}"
         if ACTIONS_OF[self.distribution] not in ("", self.action.kind):
             return f"the distribution {self.distribution} over {self.action.kind} actions"
+        if self.distribution == "hybrid" and isinstance(self.action, CompositeSpec):
+            problem = joint_misfit(self.action)
+            if problem:
+                return problem
         heads = tuple(head for head in self.nets[0].heads if not self.scored or head != VALUE_HEAD)
         if heads not in self._possible_heads():
             return f"heads {str(self.nets[0].heads)[:100]} for {self.action.size} action dimensions"
@@ -314,7 +330,7 @@ class PolicySpec:
         if self.custom:
             return (custom_distributions.of(self).heads,)
         if isinstance(self.action, CompositeSpec):
-            return (self.action.heads(),)
+            return (self.action.joint_heads() if self.distribution == "hybrid" else self.action.heads(),)
         size = self.team.widest if self.team else self.action.size
         if self.distribution == "joint_q":
             return ((("q", size),),)

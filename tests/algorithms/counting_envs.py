@@ -14,9 +14,11 @@ class Counting(gymnasium.Env):
     observation_space = gymnasium.spaces.Box(0, 1, (1 + STEPS,), np.float32)
     metadata = {"render_modes": []}
 
-    def __init__(self, discrete=False):
+    def __init__(self, discrete=False, composite=False):
         one = gymnasium.spaces.Box(-1, 1, (1,), np.float32)
         self.action_space = gymnasium.spaces.Discrete(2) if discrete else one
+        if composite:
+            self.action_space = gymnasium.spaces.Tuple((gymnasium.spaces.Discrete(2), one))
 
     def reset(self, *, seed=None, options=None):
         self.at, self.ends = 0, seed % 2 == 1

@@ -12,10 +12,16 @@ from drl_cli.algorithms.xqc import XQCConfig
 from drl_cli.config.sections.max_entropy import Optimization
 
 OBS, ACTION, N, SEED = 2, 2, 3, 5
+JOINT = (2, N)  # what the Discrete parts of Composite actions choose among; their Box part is between them
 SPACES = {"Box": spaces(OBS, ACTION), "Discrete": discrete_spaces(OBS, N)}
+PARTS = [discrete_spaces(OBS, JOINT[0])["action"], SPACES["Box"]["action"], SPACES["Discrete"]["action"]]
+SPACES["Composite"] = SPACES["Box"] | {
+    "action": {"kind": "Composite", "parts": [{"path": [at], **part} for at, part in enumerate(PARTS)]}
+}
 KINDS = {
     "sac": (SACConfig, (sac, sac_graph), "Box"),
     "discrete": (SACConfig, (sac, sac_graph), "Discrete"),
+    "hybrid": (SACConfig, (sac, sac_graph), "Composite"),
     "tqc": (TQCConfig, (tqc, tqc_graph), "Box"),
     "crossq": (CrossQConfig, (crossq, crossq_graph), "Box"),
     "xqc": (XQCConfig, (xqc, xqc_graph), "Box"),
@@ -54,6 +60,9 @@ def block(kind, made, seed=0):
     }
     if KINDS[kind][2] == "Discrete":
         found["action"] = rng.integers(0, N, lead).astype(np.int32)
+    if KINDS[kind][2] == "Composite":
+        first, last = (rng.integers(0, n, (*lead, 1)) for n in JOINT)
+        found["action"] = np.concatenate([first, found["action"], last], axis=-1, dtype=np.float32)
     if made.prioritized_replay:
         found["weight"] = rng.uniform(0.1, 1.0, lead).astype(np.float32)
     return found

@@ -119,6 +119,9 @@ def spaces_of(case):
         return team_spaces((OBS, OBS - 1), (ACTIONS, ACTIONS), 2, case.actions == "Box")
     obs = discrete_spaces(IMAGE if case.image else OBS, ACTIONS)["obs"]
     action = (discrete_spaces(OBS, ACTIONS) if case.actions == "Discrete" else spaces(OBS, ACTIONS))["action"]
+    if case.actions == "Composite":
+        parts = [{"path": [at], **part} for at, part in enumerate((discrete_spaces(OBS, ACTIONS)["action"], action))]
+        action = {"kind": "Composite", "parts": parts}
     return {"obs": obs, "action": action, "frames": case.frames}
 
 
@@ -147,6 +150,10 @@ def block_of(machine, seed=0):
             block[name] = rng.uniform(0.2, 1.0, whole).astype(np.float32)
         elif dtype == "uint8":
             block[name] = rng.integers(0, 256, whole, np.uint8)
+        elif name == "action" and machine.spec.distribution == "hybrid":
+            chosen = rng.integers(0, ACTIONS, (*whole[:-1], 1))
+            drawn = np.clip(rng.normal(0, 0.5, (*whole[:-1], ACTIONS)), -1, 1)
+            block[name] = np.concatenate([chosen, drawn], axis=-1, dtype=np.float32)
         elif dtype == "int32":
             block[name] = rng.integers(0, ACTIONS, whole, np.int32)
         else:

@@ -4,7 +4,7 @@ For tests of SAC and of what is made of it; ``slow.SlowUpdate`` takes the steps.
 """
 
 import numpy as np
-from max_entropy_machine import ACTION, N
+from max_entropy_machine import ACTION, JOINT, N
 from slow import affine, copy_of, hidden, squashed, weighted
 
 
@@ -123,6 +123,77 @@ class DiscreteLosses:
             for row in rows:
                 chances = self.chances(present, batch["obs"][row])
                 found.append(sum(-weights["log_alpha"] * c * (np.log(c) + self.entropy) for c in chances))
+            return weighted(batch, found)
+
+        losses = {
+            "critic": lambda w: weighted(batch, (0.5 * np.square(errors(w))).sum(axis=1)),
+            "actor": actor,
+            "entropy": entropy,
+        }
+        return losses, np.abs(errors(present)).mean(axis=1)
+
+
+class HybridLosses:
+    """Delalleau et al. 2019, section 4: one sample, one critic, one joint choice at a time; two temperatures."""
+
+    def __init__(self, made):
+        self.config, self.critics = made, made.critics
+        asked = made.target_entropy
+        self.numbers = -ACTION if asked in (None, "auto") else asked
+        self.choices = made.target_entropy_fraction * np.log(np.prod(JOINT))
+
+    def act(self, policy, obs, noise):
+        """Return (numbers [A], their log-probability, the chances of all joint choices [2, N])."""
+        x = hidden(policy, "policy", obs)
+        numbers, logp = squashed(affine(policy, "policy/mean", x), np.exp(affine(policy, "policy/log_std", x)), noise)
+        e = np.exp(affine(policy, "policy/logits", x))
+        return numbers, logp, (e / e.sum()).reshape(JOINT)
+
+    def q(self, weights, net, obs, numbers):
+        """The values of all critics and joint choices for one row, [C, 2, N]."""
+        x = np.concatenate([obs, numbers])
+        each = [copy_of(weights, net, copy, self.critics) for copy in range(self.critics)]
+        return np.array([affine(own, f"{net}/q", hidden(own, net, x)).reshape(JOINT) for own in each])
+
+    def __call__(self, present, batch, noises):
+        of_numbers, of_choices = np.exp(present["log_alpha"])
+        counted = (of_numbers, of_choices) if self.config.backup_entropy else (0.0, 0.0)
+        rows, every = range(self.config.train_batch_size), list(np.ndindex(JOINT))
+        targets = []
+        for row in rows:
+            numbers, logp, chances = self.act(present, batch["next_obs"][row], noises[0][row])
+            q = self.q(present, "target_critic", batch["next_obs"][row], numbers)
+            value = sum(
+                chances[a] * (q[(slice(None), *a)].min() - counted[0] * logp - counted[1] * np.log(chances[a]))
+                for a in every
+            )
+            targets.append(batch["reward"][row] + batch["discount"][row] * value)
+
+        def errors(weights):
+            found = []
+            for row in rows:
+                first, *numbers, last = batch["action"][row]
+                q = self.q(weights, "critic", batch["obs"][row], np.array(numbers))
+                found.append(targets[row] - q[:, int(first), int(last)])
+            return found
+
+        def actor(weights):
+            found = []
+            for row in rows:
+                numbers, logp, chances = self.act(weights, batch["obs"][row], noises[1][row])
+                q = self.q(present, "critic", batch["obs"][row], numbers)
+                terms = [
+                    of_numbers * logp + of_choices * np.log(chances[a]) - q[(slice(None), *a)].min() for a in every
+                ]
+                found.append(sum(chances[a] * term for a, term in zip(every, terms, strict=True)))
+            return weighted(batch, found)
+
+        def entropy(weights):
+            found = []
+            for row in rows:
+                _, logp, chances = self.act(present, batch["obs"][row], noises[1][row])
+                expected = sum(c * np.log(c) for c in chances.ravel())
+                found.append(-weights["log_alpha"] @ [logp + self.numbers, expected + self.choices])
             return weighted(batch, found)
 
         losses = {

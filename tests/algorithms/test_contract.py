@@ -122,7 +122,8 @@ def test_graph_publishes_the_policy_s_variables_and_asks_for_the_replay_s_column
     shown, dtype = (image, "uint8") if case.image else (running.spec.stacked_shape, "float32")
     assert columns["obs"] == (((WHOLE, *shown) if in_sequences else shown), dtype)
     assert in_sequences or columns["next_obs"] == columns["obs"]
-    acted = {"Discrete": ((), "int32"), "MultiDiscrete": ((2,), "int32")}.get(case.actions, ((ACTIONS,), "float32"))
+    kinds = {"Discrete": ((), "int32"), "MultiDiscrete": ((2,), "int32"), "Composite": ((1 + ACTIONS,), "float32")}
+    acted = kinds.get(case.actions, ((ACTIONS,), "float32"))
     acted = ((2 * ACTIONS,), "float32") if running.spec.team and case.actions == "Box" else acted
     assert columns["action"] == (((LEARNT, *acted[0]), acted[1]) if in_sequences else acted)
     values = running.values()
@@ -220,6 +221,9 @@ def test_numpy_policy_of_the_published_weights_acts_like_the_graph(running):
         elif spec.distribution in ("joint_q", "multi_categorical"):
             (values,) = heads.values()
             chosen = tf.argmax(tf.reshape(values, [8, *spec.action.shape, -1]), axis=-1)
+        elif spec.distribution == "hybrid":
+            joint = tf.cast(tf.argmax(heads["logits"], axis=-1), tf.float32)[:, None]  # of one Discrete part
+            chosen = tf.concat([joint, tf.tanh(heads["mean"])], axis=-1)
         elif spec.distribution == "categorical":
             chosen = tf.argmax(heads["logits"], axis=-1)
         elif spec.distribution == "gaussian":

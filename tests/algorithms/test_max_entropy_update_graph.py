@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 from machine import SCOPE
-from max_entropy_machine import ACTION, KINDS, OBS, N, block, config, machine
+from max_entropy_machine import ACTION, JOINT, KINDS, OBS, N, block, config, machine
 from slow import trained
 
 from drl_cli.policies.forward import Forward
@@ -42,6 +42,7 @@ def test_one_update_changes_every_variable_and_reports_these_statistics(kind):
         transitions = block(kind, made)
         assert started.changed(transitions, 1) | STILL.get(kind, set()) == parts["critic"] | parts["actor"]
         own = {"cql_gap"} if kind.startswith("cql") else {"edge_mass"} if kind == "xqc" else set()
+        own |= {"alpha_choices", "target_entropy_choices"} if kind == "hybrid" else set()
         assert set(started.run(transitions, 1)["stats"]) == STATISTICS | own
 
 
@@ -146,6 +147,10 @@ def test_published_weights_are_the_policys_and_act_as_the_learnt_net_does(kind):
     greedy, _, _ = policy.act(obs, (), np.random.default_rng(0), False)
     if KINDS[kind][2] == "Discrete":
         np.testing.assert_array_equal(greedy, heads["logits"].argmax(axis=1))
+    elif KINDS[kind][2] == "Composite":
+        first, last = np.unravel_index(heads["logits"].argmax(axis=1), JOINT)
+        expected = np.column_stack([first, np.tanh(heads["mean"]), last])
+        np.testing.assert_allclose(greedy, expected, atol=1e-6)
     else:
         assert greedy.shape == (6, ACTION)
         np.testing.assert_allclose(greedy, np.tanh(heads["mean"]), atol=1e-6)
@@ -186,7 +191,7 @@ def test_temperature_reaches_the_critics_only_where_their_targets_count_entropy(
     with machine(kind, made) as started:
         begin, found = started.values(), []
         for log_alpha in (-5.0, 1.0):
-            started.set(**(begin | {"log_alpha": np.float32(log_alpha)}))
+            started.set(**(begin | {"log_alpha": np.full_like(begin["log_alpha"], log_alpha)}))
             started.run(transitions, 1)
             found.append(started.values())
     same = [np.array_equal(found[0][name], found[1][name]) for name in trained(found[0], "critic")]

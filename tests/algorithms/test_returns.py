@@ -64,7 +64,7 @@ def test_every_critic_learns_what_an_endless_world_and_an_ending_one_are_worth(n
     keys |= {"updates_per_call": PER_CALL, "grad_clip": None, "buffer_size": 5000}
     keys |= {} if name == "CROSSQ" else {"tau": 0.5, "target_network_update_freq": 0}
     made = load(row.config).model_validate(COMMON | NETS[name] | linear(name) | keys | KEYS[name] | more)
-    env_config = {"discrete": kind == "Discrete"}
+    env_config = {"discrete": kind == "Discrete", "composite": kind == "Composite"}
     assert made.horizon == counting_envs.STEPS
     spaces = make.check("CountedReward-v0", env_config, row)
     spec = load(row.nets).policy_spec(made, spaces)

@@ -15,7 +15,7 @@ def test_sac_is_found_with_its_parts():
     assert row.config is sac.SACConfig
     assert row.nets == (sac.policy_spec, sac.initial_weights, sac.target_updates)
     assert row.graph == "drl_cli.algorithms.sac_graph"
-    assert row[4:8] == ("n_step", "replay", ("Box", "Discrete"), ("Box1d", "Image"))
+    assert row[4:8] == ("n_step", "replay", ("Box", "Discrete", "Composite"), ("Box1d", "Image"))
 
 
 @pytest.mark.parametrize(

@@ -72,6 +72,7 @@ RUNS = {
         "drl/BitFlipping-v1",
         HINDSIGHT | {"prioritized_replay": True, "hindsight_strategy": "final"},
     ),
+    "SAC Tuple prioritized": ("SAC", "drl/SteerAndStop-v1", {"prioritized_replay": True, "num_envs_per_worker": 2}),
     "SAC RND": ("SAC", "Pendulum-v1", {"exploration_config": {"type": "RND", "random_timesteps": 20}}),
     "DQN RND": ("DQN", "CartPole-v1", {"exploration_config": {"type": "RND", "sub_exploration": {"type": "SoftQ"}}}),
     "stacked images": ("DQN", "Wandering-v0", {"model": STACKED, "compress_observations": True}),

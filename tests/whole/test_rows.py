@@ -3,6 +3,7 @@
 import json
 from pathlib import Path
 
+import composite_envs  # noqa: F401  registers Levers-v0
 import odd_envs  # noqa: F401  registers environments of every kind of actions
 import pytest
 from experience_files import random_set
@@ -33,6 +34,7 @@ ENVS = {
     "Discrete": "CartPole-v1",
     "MultiDiscrete": "Odd-multi-v0",
     "MultiBinary": "Odd-binary-v0",
+    "Composite": "drl/SteerAndStop-v1",
     "Team": "drl/Team-v1",
 }
 LSTM = {"use_lstm": True, "lstm_cell_size": 4, "max_seq_len": 5}
@@ -54,6 +56,7 @@ def rows():
         assert set(kinds) <= set(row.actions)
         yield from ((row.name, kind, {}) for kind in kinds)
     yield "A2C", "Discrete", {"model": LSTM}
+    yield "PPO", "Composite", {"env_config": {"kind": "dict"}}
     yield "PPO", "Discrete", {"observation_filter": "MeanStdFilter"}
     yield "DQN", "Discrete", {"observation_filter": "MeanStdFilter"}
     teams = [row for row in table.built_in() if row.team]
@@ -129,6 +132,20 @@ def test_row_is_trained_played_scored_and_resumed_by_the_commands(tmp_path, caps
         ("SAC", "CartPole-v1", ["use_sde=true"], "state-dependent noise is for Box actions"),
         ("DQN", "CartPole-v1", ["exploration_config.type=GaussianNoise"], "that is for Box actions; it takes one of"),
         ("PPO", "Odd-dictaction-v0", [], "PPO needs"),
+        (
+            "DQN",
+            "drl/SteerAndStop-v1",
+            [],
+            "such actions: SAC, PG, A2C, A3C, PPO, TRPO, IMPALA, APPO, MARWIL, BC.",
+        ),
+        ("SAC", "drl/SteerAndStop-v1", ["use_sde=true"], "is for Box actions, the environment's are a Dict or Tuple"),
+        (
+            "SAC",
+            "Levers-v0",
+            [],
+            "SAC: actions with parts that are MultiBinary and MultiDiscrete, where Box and Discrete",
+        ),
+        ("PPO", "drl/SteerAndStop-v1", ["env_config.kind=dct"], "is no kind of action space. Did you mean 'dict'?"),
         ("DQN", "Odd-multi-v0", [], "Algorithms for such actions: PG, A2C, A3C, PPO, TRPO, IMPALA, APPO"),
         ("SAC", "Odd-binary-v0", [], "Algorithms for such actions: PG, A2C, A3C, PPO, TRPO, IMPALA, APPO"),
         ("A2C", "CartPole-v1", ["clip_param=0.2"], "clip_param: a key of PPO, MAPPO, APPO"),

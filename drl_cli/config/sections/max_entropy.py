@@ -52,7 +52,8 @@ class SoftKeys(LearnersPriorities):
     target_entropy: Literal["auto"] | Annotated[float, Field(ge=-1e6, le=1e6)] | None = key(
         "auto",
         "Target entropy for learning alpha; auto (or null) is minus the number of action dimensions, and for "
-        "Discrete actions target_entropy_fraction times the maximum entropy.",
+        "Discrete actions target_entropy_fraction times the maximum entropy. Of Dict and Tuple actions it is that of the Box "
+        "parts; choices have a temperature and a target of their own (target_entropy_fraction).",
         "nats",
         "'auto', null or a number in [-1e6, 1e6]",
     )
