@@ -112,13 +112,15 @@ SHORT = {
     "vf_iterations": 2,
 }
 """The same of what learns from trajectories."""
+FEW = {"training_intensity": 1}
+"""The same of what learns from sequences, whose updates take longer than others: fewer of them."""
 
 
 def small(run):
     """The settings of SMALL and SHORT that the algorithm ``run`` knows."""
     row = table.find(run)
     known = load(row.config).model_fields
-    keys = SMALL | (SHORT if row.postprocess == "trajectory" else {})
+    keys = SMALL | {"trajectory": SHORT, "sequences": FEW}.get(row.postprocess, {})
     return [word for key, value in keys.items() if key in known for word in ("-s", f"{key}={value}")]
 
 
@@ -176,7 +178,9 @@ def imports(name):
     return ["--import", "ale_py"] if nickname(name) in ATARI else []
 
 
+@functools.cache
 def understood(name):
+    """The experiment of the file ``name``, which several tests look at."""
     (made,) = spec.from_file(name, {"imports": imports(name)[1:], "set": instead(name)})
     return made
 

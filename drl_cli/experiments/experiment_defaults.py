@@ -54,8 +54,10 @@ def tuned_file(run: str, env_id: str) -> str | None:
 
 def _is_for(text: str, run: str, env_id: str) -> bool:
     own_run, own_env = tuned_files.run_and_env(text)
+    if table.spelt(own_run or "") != table.spelt(run):  # names alone: a row would be imported for every file
+        return False
     try:
-        return table.find(own_run or "").name == run and make.resolve(own_env or "").id == env_id
+        return make.resolve(own_env or "").id == env_id
     except DrlError:
         return False  # an environment whose package is not installed
 

@@ -97,38 +97,37 @@ def test_learn_reports_what_it_did_and_pushes_every_time():
 
 
 @pytest.mark.parametrize(
-    ("keys", "fragments", "shape"),
+    ("keys", "prepared", "fragments", "shape"),
     [
-        ({}, [_fragment(), _fragment(1)], (4, 6, 8)),
-        ({}, [_fragment(), _fragment(1, cuts=[(t, n) for t in (0, 1, 2) for n in (0, 1)])], (4, 6, 16)),
-        (LSTM, [_fragment(states=2), _fragment(1, states=2)], (4, 8, 8)),
-        (WHOLE, [_fragment(lengths=(6, 9)), _fragment(lengths=(20, 7))], (8, 32, 64)),
+        ({}, (4, 6, 8), [_fragment(), _fragment(1)], (4, 6, 8)),
+        ({}, (4, 6, 8), [_fragment(), _fragment(1, cuts=[(t, n) for t in (0, 1, 2) for n in (0, 1)])], (4, 6, 16)),
+        (LSTM, (4, 8, 8), [_fragment(states=2), _fragment(1, states=2)], (4, 8, 8)),
+        (WHOLE, (8, 4, 64), [_fragment(lengths=(6, 9)), _fragment(lengths=(20, 7))], (8, 32, 64)),
     ],
 )
-def test_a_batch_is_learnt_from_in_the_shape_that_it_has_and_a_new_one_is_compiled_once(keys, fragments, shape):
+def test_the_expected_shape_is_prepared_and_a_batch_of_another_is_compiled_once(keys, prepared, fragments, shape):
     learner, _ = _learner(**keys)
-    expected = set(learner._calls)
+    assert list(learner._calls) == [prepared]
     steps = learner.learn(0, None, *fragments)["steps"]
     learner.learn(0, None, *fragments)
-    assert set(learner._calls) == expected | {shape}
+    assert set(learner._calls) == {prepared, shape}
     assert steps == sum(f["length"].sum() if "length" in f else 12 for f in fragments)
-
-
-def test_the_expected_shape_is_the_one_that_is_prepared():
-    for keys, shape in (({}, (4, 6, 8)), (LSTM, (4, 8, 8)), (WHOLE, (8, 4, 64))):
-        assert list(_learner(**keys)[0]._calls) == [shape]
 
 
 def test_padding_changes_nothing_that_is_learnt():
     """The same whole episodes, once with twice as many rows' worth of padding behind them."""
-    first, second = _learner(**WHOLE)[0], _learner(**WHOLE)[0]
+    learner, _ = _learner(**WHOLE)
+    start, results, states = learner.state(), [], []
     short, long = _fragment(lengths=(3, 4)), _fragment(lengths=(3, 4))
     for name in ("obs", "action", "reward", "logp", "terminated", "truncated", "position"):
         long[name] = np.concatenate([long[name], np.zeros((20, *long[name].shape[1:]), long[name].dtype)])
-    results = [learner.learn(0, None, part) for learner, part in ((first, short), (second, long))]
+    for part in (short, long):
+        learner.load(start, 1)
+        results.append(learner.learn(0, None, part))
+        states.append(learner.state())
     assert results[0]["stats"] == results[1]["stats"] and results[0]["steps"] == results[1]["steps"] == 7
-    state, other = first.state(), second.state()
-    assert all(np.array_equal(state[name], other[name]) for name in state)
+    assert all(np.array_equal(states[0][name], states[1][name]) for name in start)
+    assert not all(np.array_equal(states[0][name], start[name]) for name in start)
 
 
 def test_an_update_that_is_not_finite_is_named_and_not_applied():

@@ -1,7 +1,7 @@
 """An on-policy algorithm's graph in a session of its own, for tests: ``machine(row, keys).learn(batch)``."""
 
 import numpy as np
-from machine import SCOPE, Shared, discrete_spaces, spaces
+from machine import SCOPE, UNOPTIMISED, Shared, discrete_spaces, spaces
 
 from drl_cli.algorithms import table
 from drl_cli.extras import load
@@ -58,6 +58,7 @@ class BatchMachine(Shared):
             xla = made.xla and self.graph.in_one_place
             self._learnt = function(learn, jit_compile=True if xla else None, autograph=False)(self._batch, self._rates)
             options = tf.ConfigProto(device_count={"CPU": 2}, allow_soft_placement=False)
+            options.graph_options.CopyFrom(UNOPTIMISED.graph_options)
             self._start(graph, options)
 
     def lead(self, of):

@@ -57,7 +57,9 @@ def test_several_agents_have_environments_too(made):
 
 
 def test_function_that_fails_is_named_with_its_line(made):
-    workers = made().workers
+    trainer = made("ES", EVOLUTION)  # which loads no TensorFlow
+    trainer.train()
+    workers = trainer.workers
     with pytest.raises(
         errors.PluginFailed, match=r"A function of foreach_env failed: ZeroDivisionError.*test_worker_set.py:\d+"
     ):

@@ -116,19 +116,17 @@ def test_wrong_words_are_refused_before_anything_is_drawn(results, capsys, argum
     assert message in drl(capsys, "sac", *arguments, code=2).err
 
 
-@pytest.mark.parametrize(
-    "arguments",
-    [
+def test_commands_about_runs_load_no_heavy_library(results):
+    typed = (
         ["runs"],
         ["watch", "00000001"],
         ["diff", "00000001", "00000002"],
         ["plot", "sac"],
         ["compare", "sac", "--score", "training"],
-    ],
-)
-def test_commands_about_runs_load_no_heavy_library(results, arguments):
+    )
     heavy = ("tensorflow", "ray", "gymnasium", "pandas", "matplotlib", "scipy")
-    code = f"import sys; from drl_cli.cli import main; code = main({arguments!r}); "
-    code += f"print(code, [name for name in {heavy!r} if name in sys.modules])"
+    seen = f"print('heavy', main(words), [name for name in {heavy!r} if name in sys.modules], words)"
+    code = f"import sys\nfrom drl_cli.cli import main\nfor words in {typed!r}:\n    {seen}"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=True)
-    assert done.stdout.splitlines()[-1] == "0 []"
+    found = [line for line in done.stdout.splitlines() if line.startswith("heavy")]
+    assert found == [f"heavy 0 [] {words!r}" for words in typed]

@@ -33,6 +33,7 @@ TRIED = {
 ENVS = {"Box": "Pendulum-v1", "Discrete": "CartPole-v1"}
 BY_KIND = {"trajectory": SMALL | TRAJECTORIES | PASSES, "fitness": SMALL | TRIED | {"observation_filter": "NoFilter"}}
 NOISE = {"exploration_config": {"type": "ParameterNoise", "random_timesteps": 20}}
+SHORT = {"lstm_cell_size": 4, "max_seq_len": 5}  # of rows that always learn from sequences
 LSTM = {"use_lstm": True, "lstm_cell_size": 4, "max_seq_len": 5}
 FILTERED = {"observation_filter": "MeanStdFilter"}
 
@@ -43,7 +44,7 @@ def cases():
         number = sum(map(ord, row.name))
         name = SESSION if row.tensorflow and number % 2 == 0 else QUICK
         kind = "Box" if "Box" in row.actions and number % 3 else "Discrete" if "Discrete" in row.actions else "Box"
-        yield row.name, ENVS[kind], of(name), {}
+        yield row.name, ENVS[kind], of(name) | (SHORT if row.postprocess == "sequences" else {}), {}
     yield "PPO", "CartPole-v1", of(SESSION) | LSTM, FILTERED
     yield "PPO", "Pendulum-v1", of(QUICK), {"use_sde": True, "vf_share_layers": True}
     yield "A2C", "CartPole-v1", of(QUICK) | LSTM | {"lstm_use_prev_action_reward": True}, {}

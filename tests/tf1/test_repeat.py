@@ -1,5 +1,7 @@
 """Many updates in one call: how they are split, when they stop, what they report."""
 
+import functools
+
 import numpy as np
 import pytest
 
@@ -39,24 +41,22 @@ def _noisy_regression(more_stats=0, more_rows=()):
     return LearnerGraph(columns, ("rate",), {"w": w, "num_updates": number}, ("w",), gradients, apply)
 
 
+@functools.cache
+def _opened(xla):
+    """The graph in a session, which is built and compiled once: its loop, variables, session, and what starts it anew."""
+    with tf.Graph().as_default() as graph:
+        built = _noisy_regression()
+        loop = repeated(built, MOST, BATCH, xla)
+        start = tf.variables_initializer(list(built.variables.values()))
+    return loop, built.variables, tf.Session(graph=graph), start
+
+
 class _Machine:
-    """The graph in a session of its own."""
+    """The graph with the first values in its variables; one at a time."""
 
     def __init__(self, xla):
-        self.graph = tf.Graph()
-        with self.graph.as_default():
-            built = _noisy_regression()
-            self.loop = repeated(built, MOST, BATCH, xla)
-            start = tf.variables_initializer(list(built.variables.values()))
-        self.variables = built.variables
-        self.session = tf.Session(graph=self.graph)
+        self.loop, self.variables, self.session, start = _opened(xla)
         self.session.run(start)
-
-    def __enter__(self):
-        return self
-
-    def __exit__(self, *_):
-        self.session.close()
 
     def run(self, first, count, rate=0.05, **columns):
         block = {name: np.roll(values, -first, axis=0) for name, values in (BLOCK | columns).items()}
@@ -69,13 +69,13 @@ class _Machine:
 
 
 def _after(xla, *counts):
-    with _Machine(xla) as machine:
-        first = 0
-        for count in counts:
-            out = machine.run(first, count)
-            assert out["done"] == count and bool(out["finite"])
-            first += count
-        return machine.values()
+    machine = _Machine(xla)
+    first = 0
+    for count in counts:
+        out = machine.run(first, count)
+        assert out["done"] == count and bool(out["finite"])
+        first += count
+    return machine.values()
 
 
 def _reference(updates):
@@ -118,11 +118,11 @@ def test_more_statistics_or_rows_than_the_loop_has_room_for_are_refused(more, me
 
 
 def test_no_updates_change_nothing():
-    with _Machine(True) as machine:
-        machine.run(0, 3)
-        before = machine.values()
-        out = machine.run(3, 0)
-        after = machine.values()
+    machine = _Machine(True)
+    machine.run(0, 3)
+    before = machine.values()
+    out = machine.run(3, 0)
+    after = machine.values()
     assert out["done"] == 0 and bool(out["finite"])
     assert np.array_equal(before["w"], after["w"]) and after["num_updates"] == 3
 
@@ -133,18 +133,18 @@ def test_no_updates_change_nothing():
 def test_a_batch_that_is_not_finite_is_not_applied_and_ends_the_call(xla, bad, value):
     y = BLOCK["y"].copy()
     y[bad, 2] = value
-    with _Machine(xla) as machine:
-        out = machine.run(0, 50, y=y)
-        found = machine.values()
+    machine = _Machine(xla)
+    out = machine.run(0, 50, y=y)
+    found = machine.values()
     assert out["done"] == bad and not out["finite"]
     assert found["num_updates"] == bad
     np.testing.assert_allclose(found["w"], _reference(bad), atol=1e-6)
 
 
 def test_statistics_are_means_minima_and_maxima_of_the_updates_made():
-    with _Machine(True) as machine:
-        whole = machine.run(0, 10, rate=0.0)["stats"]
-        single = [machine.run(n, 1, rate=0.0)["stats"]["loss"] for n in range(10)]
+    machine = _Machine(True)
+    whole = machine.run(0, 10, rate=0.0)["stats"]
+    single = [machine.run(n, 1, rate=0.0)["stats"]["loss"] for n in range(10)]
     assert whole["min_y"] == BLOCK["y"][:10].min()
     assert whole["max_y"] == BLOCK["y"][:10].max()
     # The noise of updates 10 to 19 differs from that of 0 to 9, by a hundredth of what a target is.
@@ -154,6 +154,6 @@ def test_statistics_are_means_minima_and_maxima_of_the_updates_made():
 
 
 def test_rates_are_fed_to_every_update_of_a_call():
-    with _Machine(True) as machine:
-        machine.run(0, 5, rate=0.0)
-        assert machine.values()["w"].tolist() == [0.5, -0.5, 1.0]
+    machine = _Machine(True)
+    machine.run(0, 5, rate=0.0)
+    assert machine.values()["w"].tolist() == [0.5, -0.5, 1.0]
