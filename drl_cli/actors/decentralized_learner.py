@@ -154,6 +154,8 @@ class DecentralizedLearner:
         """
         if answers:
             self._take(answers)
+        if number != len(self.taken):
+            raise RuntimeError(f"step {number} was called after {len(self.taken)} steps")
         if number == self._config.num_sgd_iter * self._minibatches:
             return None
         made = self._operations

@@ -22,7 +22,7 @@ from drl_cli.config.sections.offline import reads_only
 from drl_cli.config.sections.replay import BufferKeys
 from drl_cli.config.sections.resources import learners, total
 from drl_cli.envs import make
-from drl_cli.runtime import assembly, footprint, machine
+from drl_cli.runtime import assembly, footprint, loop_kinds, machine
 from drl_cli.runtime.footprint import sized
 
 if TYPE_CHECKING:
@@ -263,9 +263,10 @@ def _fits_disk(sizes: Mapping[str, Any], spec: ExperimentSpec) -> Finding:
 def _processors(row: Algorithm, config: CommonKeys) -> list[Finding]:
     cores = machine.cores()
     more = learners(config) - 1
-    busy = max(1, config.num_workers) + (1 if config.num_workers and row.tensorflow else 0) + more
+    has_learner = loop_kinds.kind_of(row).learner is not None
+    busy = max(1, config.num_workers) + (1 if config.num_workers and row.tensorflow and has_learner else 0) + more
     if config.num_workers > cores:
-        text = f"{config.num_workers} workers and the learner share {cores} cores"
+        text = f"{config.num_workers} workers{' and the learner' if has_learner else ''} share {cores} cores"
         return [Finding("CPU", WARN, text, f"drl train … -s num_workers={cores}")]
     if more and busy > cores:
         text = f"{more + 1} learners and {config.num_workers} workers share {cores} cores"

@@ -33,6 +33,25 @@ CASES = {name: (name, {}) for name in ROWS} | {
 }
 
 
+class Alone:
+    """A worker that learns itself, without others, as a learner."""
+
+    def __init__(self, worker):
+        self._worker, self.state = worker, worker.trained
+
+    def prepare(self, streams, steps):
+        self._worker.prepare()
+
+    def learn(self, call, seen, found):
+        assert found is None
+        self._worker.plan([self._worker.begin(call)])
+        answers = ()
+        for number in range(5):  # two passes over two minibatches
+            _, answer = self._worker.step(number, *answers)
+            answers = [answer]
+        return self._worker.end([seen])
+
+
 @pytest.mark.parametrize(("name", "more"), CASES.values(), ids=CASES)
 def test_every_value_learns_what_an_endless_world_and_an_ending_one_are_worth(name, more):
     row = table.find(name)
@@ -46,10 +65,14 @@ def test_every_value_learns_what_an_endless_world_and_an_ending_one_are_worth(na
     server = LocalHandle("server", "drl_cli.actors.parameter_server:ParameterServer", ())
     server.call("push", {"default_policy": {name: initial[name] for name in spec.weight_names()}})
     place = {"seed": 7, "index": 0, "incarnation": 0, "random_steps": 0, "stream": 0, "streams": 4, "base": 0}
+    place |= {"learns": {"graph": row.graph, "nets": row.nets}}  # read by workers that learn
     env = {"id": "CountedReward-v0", "env_config": {"discrete": True}, "imports": ()}
     parts = loop_kinds.kind_of(row)
     worker = load(parts.worker)(made, env, spec, place, server)
-    learner = load(parts.learner)(made, spec, row.graph, initial, {"seed": 3, "with_ray": False}, server)
+    if parts.learner is None:
+        learner = Alone(worker)
+    else:
+        learner = load(parts.learner)(made, spec, row.graph, initial, {"seed": 3, "with_ray": False}, server)
     gradients = name == "A3C"
     learner.prepare(*(() if gradients else (4, 7)))
     version = 1

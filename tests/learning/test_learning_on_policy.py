@@ -15,6 +15,7 @@ RUNS = {
     "A2C": ("A2C", "CartPole-v1", {}, 120.0),
     "A3C": ("A3C", "CartPole-v1", {}, 150.0),
     "PPO": ("PPO", "CartPole-v1", {}, 200.0),
+    "DDPPO": ("DDPPO", "CartPole-v1", {}, 200.0),
     "TRPO": ("TRPO", "CartPole-v1", {}, 200.0),
     "PQN": ("PQN", "CartPole-v1", {}, 200.0),
     "IMPALA": ("IMPALA", "CartPole-v1", {}, 150.0),

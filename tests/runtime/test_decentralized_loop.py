@@ -97,6 +97,16 @@ def test_worker_that_did_not_get_the_answers_of_a_lost_one_adopts_the_state_of_o
     assert (run.loop.ledger.fragments, run.pool.fragments_lost) == (2, 1) and run.sum_holds()
 
 
+def test_worker_that_did_not_get_the_answers_goes_on_alone_when_the_one_that_did_is_lost_too():
+    plans = {1: {("step", 8): {2}, ("step", 9): "die"}, 0: {("held", 1): "die"}}
+    run = Run(workers=3, plans=plans)
+    run.rounds(1)
+    assert (run.loop.ledger.updates, run.loop.ledger.fragments, run.pool.fragments_lost) == (UPDATES, 1, 2)
+    assert run.sum_holds()
+    run.rounds(3)
+    assert len(states(run)) == 1 and len(run.living()) == 3 and run.sum_holds()
+
+
 def test_two_workers_that_die_one_after_the_other_leave_the_last_one_to_finish_the_round():
     run = Run(workers=3, plans={1: {("step", 8): "die"}, 0: {("step", 15): "die"}})
     run.rounds(1)

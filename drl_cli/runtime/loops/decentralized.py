@@ -193,14 +193,16 @@ class DecentralizedLoop:
         """Give a worker the variables of another one."""
         holders = self._leader.required()
         first, handle = next(iter(holders.items()))
+        pair = {first: handle, index: self._pool.handles()[index]}
         try:
-            self._pool.handles()[index].call("adopt", handle.call("held")).result(SILENCE_S)
-        except PartLost as lost:
-            self._pool.lose(index, str(lost))
-        except DrlError:
-            # Where that one was lost meanwhile this is tried again in the next round.
-            if first in self._living({first: handle}):
+            pair[index].call("adopt", handle.call("held")).result(SILENCE_S)
+        except (DrlError, TimeoutError):
+            # One of the two was lost; with another holder this is tried again in the next round.
+            lost = [one for one in pair if one not in self._living(pair)]
+            if not lost:
                 raise
+            for one in lost:
+                self._pool.lose(one, "it was lost before a round")
         else:
             self._leader.hold([*holders, index])
 
@@ -276,8 +278,8 @@ class DecentralizedLoop:
         total, taken = minibatches * self._config.num_sgd_iter, -1
         while team and taken < total:
             reached = yield from self._from_all(team, "plan", facts)
-            yield from self._level(team, reached)
-            taken = yield from self._steps(team, max(reached.values(), default=0), total)
+            if (yield from self._level(team, reached)):
+                taken = yield from self._steps(team, max(reached.values(), default=0), total)
         learnt = list(team)
         tokens = [self._tokens[index] for index in learnt]
         ended = yield from self._from_all(team, "end", [token.seen for token in tokens], learnt=True)
@@ -318,7 +320,8 @@ class DecentralizedLoop:
         """Leave out of ``team`` who was lost in a step; raise what was raised where nobody was."""
         for receipts in others:  # they follow from that step
             yield from self._gather(receipts)
-        lost = dict.fromkeys(set(team) - set(self._living(team)), "it was lost in a step") | found.lost
+        # What a call depends on may be lost with another worker: who is lost is asked of the workers.
+        lost = {index: found.lost.get(index, "it was lost in a step") for index in set(team) - set(self._living(team))}
         if not lost and found.error is not None:
             raise found.error
         self._lose(lost, self._asked)
@@ -326,7 +329,7 @@ class DecentralizedLoop:
             team.pop(index)
 
     def _level(self, team: dict[int, Handle], reached: dict[int, int]) -> Waits:
-        """Let those of ``team`` that have ``reached`` fewer steps than another adopt its state."""
+        """Let those of ``team`` that have ``reached`` fewer steps than another adopt its state; returns whether they have."""
         most = max(reached.values(), default=0)
         behind = [index for index in team if reached[index] < most]
         if behind:
@@ -335,6 +338,8 @@ class DecentralizedLoop:
             found = yield from self._gather({index: team[index].call("adopt", held) for index in behind})
             if found.error is not None or found.lost:
                 yield from self._give_up(team, found, ())
+                return False
+        return True
 
     def _from_all(self, team: dict[int, Handle], method: str, *args: Any, learnt: bool = False) -> Waits:
         """Return {index: answer} of ``team``, out of which the lost are left; ``learnt``: their fragments were learnt from."""
