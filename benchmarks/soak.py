@@ -7,7 +7,7 @@
 Sampled every five seconds from /proc, per role: driver (the process of the command: learner, replay), actors (workers,
 parameter server, tester), Ray's daemons. Memory is the proportional set size, in which a page that n processes share counts 1/n
 in each. The slope is that of a least-squares line over the samples after the warm-up (a third of the run: compilation, a replay
-that fills), with the standard error of independent samples; a slope that is not several of them is none. A run of minutes cannot
+that fills), with the standard error of independent samples; a slope that is not several of them is none. Minutes cannot
 show a leak of a megabyte an hour; the last column says what it can show.
 """
 
