@@ -30,7 +30,7 @@ from drl_cli.process import descendants
 
 EVERY_S = 5.0
 WARM_UP = 1 / 3  # of the run
-ENDED_S = 60.0  # for the run to end after the last sample
+ENDED_S = 300.0  # beside the minutes of training, for the start and the end of a run on a busy machine
 DAEMONS = ("raylet", "gcs_server", "dashboard", "log_monitor", "runtime_env_agent")
 RUNS = {
     "sac": ("--run", "SAC", "--env", "Pendulum-v1", "-s", "num_workers=2", "-s", "buffer_size=20000"),
