@@ -77,8 +77,9 @@ class Callbacks:
         the task is set on every environment, those of evaluations too, and is in checkpoints.
         """
 
-    def state(self) -> None:
+    def state(self) -> Any:
         """Return plain data to keep of this object in checkpoints, or None. Not called for a tester's object."""
+        return None
 
     def load(self, state: Any) -> None:
         """Go on from ``state``, with ``--resume`` of a run that goes on exactly (without workers).

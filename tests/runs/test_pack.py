@@ -132,7 +132,7 @@ def test_full_disk_leaves_nothing_behind(run, tmp_path, monkeypatch):
         raise OSError(28, "No space left on device")
 
     monkeypatch.setattr(archive_files.ZipWriter, "add", full)
-    with pytest.raises(OSError, match="No space left"):
+    with pytest.raises(ResourcesExhausted, match="No space left"):
         pack.pack(run, tmp_path / "a.zip")
     assert sorted(path.name for path in tmp_path.iterdir()) == [run.name]
 
