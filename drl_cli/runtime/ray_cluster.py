@@ -238,7 +238,7 @@ class RayCluster:
         """Make the part ``factory`` ("module:Class") with ``args`` at ``place``; returns its handle.
 
         ``resources``: dict(num_cpus, num_gpus, resources, memory, runtime_env) of an actor, by default none of Ray's count;
-        ``pinned`` True places it on the driver's node, ``near`` there if that node has the resources; ``restarts`` True starts it
+        ``pinned`` True places it on the driver's node, ``near`` there if that node has the resources; ``restarts`` starts it
         again when its process is lost.
         """
         if place == HERE:
@@ -247,14 +247,13 @@ class RayCluster:
             handle = ThreadHandle(name, factory, args)
         else:
             wanted: dict[str, Any] = {"num_cpus": 0, **(resources or {})}
-            if wanted.pop("pinned", False):
+            pinned, near = wanted.pop("pinned", False), wanted.pop("near", False)
+            if pinned or (
+                near and ray.util.get_current_placement_group() is None
+            ):  # a search's trial has its own places
                 # What holds state stays on the driver's node: a lost node then costs workers only.
                 here = ray.get_runtime_context().get_node_id()
-                wanted["scheduling_strategy"] = NodeAffinitySchedulingStrategy(here, soft=False)
-            if wanted.pop("near", False) and ray.util.get_current_placement_group() is None:
-                # Where its resources are; where the driver's node has them, there. A trial of a search has reserved a place.
-                here = ray.get_runtime_context().get_node_id()
-                wanted["scheduling_strategy"] = NodeAffinitySchedulingStrategy(here, soft=True)
+                wanted["scheduling_strategy"] = NodeAffinitySchedulingStrategy(here, soft=not pinned)
             # A call to a part without a state of its own is repeated where its process was lost.
             again = (-1, REPEATS) if wanted.pop("restarts", False) else (0, 0)
             # The class's name is what ps and Ray's tools show of the process.
