@@ -248,10 +248,8 @@ class RayCluster:
         else:
             wanted: dict[str, Any] = {"num_cpus": 0, **(resources or {})}
             pinned, near = wanted.pop("pinned", False), wanted.pop("near", False)
-            if pinned or (
-                near and ray.util.get_current_placement_group() is None
-            ):  # a search's trial has its own places
-                # What holds state stays on the driver's node: a lost node then costs workers only.
+            if pinned or (near and ray.util.get_current_placement_group() is None):
+                # What holds state stays on the driver's node: a lost node then costs workers only. A search's trial has places.
                 here = ray.get_runtime_context().get_node_id()
                 wanted["scheduling_strategy"] = NodeAffinitySchedulingStrategy(here, soft=not pinned)
             # A call to a part without a state of its own is repeated where its process was lost.
