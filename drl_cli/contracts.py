@@ -73,6 +73,10 @@ class Cluster(Protocol):
         """Return (all, free) amounts by name."""
         ...
 
+    def nodes(self) -> Sequence[Mapping[str, float]]:
+        """Return {name: amount} of the resources of each node."""
+        ...
+
     def kill(self, handle: Handle) -> None:
         """End one part."""
 

@@ -1,7 +1,8 @@
 """From a config to the parts of a run and where they live.
 
 On one machine the learner (in a thread) and the replay live in the driver's process; parameter server, workers and
-tester are Ray actors. ``learner_actor`` and ``num_replay_shards`` make those two Ray actors as well. With ``num_workers: 0``
+tester are Ray actors. ``learner_actor`` and ``num_replay_shards`` make those two Ray actors as well, which
+``runtime.placement`` may put on other nodes. With ``num_workers: 0``
 and neither of these no Ray is imported.
 """
 
@@ -29,7 +30,7 @@ from drl_cli.config.sections.estimates import methods
 from drl_cli.config.sections.exploration_settings import exploration_settings
 from drl_cli.config.sections.multi_agent import config_of_policy
 from drl_cli.config.sections.offline import output_folder, reads, reads_only
-from drl_cli.config.sections.replay import BufferKeys, relabels_goals, shards
+from drl_cli.config.sections.replay import BufferKeys, relabels_goals, replay_resources, shards
 from drl_cli.config.sections.resources import gpus, learners, num_cpus_per_learner
 from drl_cli.config.sections.rollout import RolloutKeys, on_loss
 from drl_cli.config.sections.served_input import is_served
@@ -42,7 +43,7 @@ from drl_cli.extras import load
 from drl_cli.policies import filters
 from drl_cli.policies.numpy_policy import DEFAULT_POLICY
 from drl_cli.policies.policy_spec import PolicySpec
-from drl_cli.runtime import loop_kinds, xla_cache
+from drl_cli.runtime import loop_kinds, placement, xla_cache
 from drl_cli.runtime.block_pool import BlockPool, SamplePool
 from drl_cli.runtime.cluster import ACTOR, HERE, THREAD, InlineCluster
 from drl_cli.runtime.leader import Leader
@@ -163,6 +164,7 @@ def make_parts(setup: RunSetup, cluster: Cluster, output: Path | str | None = No
     ``output``: the folder that workers record into, or None.
     """
     row, config, env = setup.row, setup.config, setup.env
+    placement.check(config, cluster)
     initial = first_weights(setup)
     pinned = {"pinned": True}
     dtype = config.broadcast_dtype if isinstance(config, RolloutKeys) else "float32"
@@ -171,7 +173,7 @@ def make_parts(setup: RunSetup, cluster: Cluster, output: Path | str | None = No
     server = cluster.spawn("parameter server", loop_kinds.SERVER, (dtype, held), ACTOR, pinned)
     specs = setup.specs
     pushed = server.call("push", {p: {name: initial[p][name] for name in specs[p].weight_names()} for p in specs})
-    replay = _make_replay(setup, cluster, pinned) if table.learns_from_replay(row) else None
+    replay = _make_replay(setup, cluster) if table.learns_from_replay(row) else None
     identity: LearnerIdentity = {"seed": setup.seed, "with_ray": cluster.is_remote, "plugins": env.get("plugins")}
     if callable(row.postprocess):
         identity["postprocess"] = row.postprocess
@@ -190,8 +192,10 @@ def make_parts(setup: RunSetup, cluster: Cluster, output: Path | str | None = No
             kind if single else loop_kinds.GROUP_LEARNER,
             (*(single or several), identity, server),
             ACTOR if config.learner_actor else THREAD,
-            pinned | {"num_gpus": gpus(config)},
+            placement.learner_options(config),
         )
+        if config.custom_resources_for_learner:
+            placement.await_place(learner, cluster)
     remote_workers = config.num_workers > 0
     make = WorkerMaker(worker, setup, cluster, server, output)
     most = config.max_sample_requests_in_flight_per_worker if isinstance(config, StreamKeys) else OUTSTANDING
@@ -250,7 +254,7 @@ def first_weights(setup: RunSetup) -> dict[str, dict[str, np.ndarray]]:
     }
 
 
-def _make_replay(setup: RunSetup, cluster: Cluster, options: Mapping[str, Any]) -> Shards:
+def _make_replay(setup: RunSetup, cluster: Cluster) -> Shards:
     """Make the shards: Ray actors when there are workers elsewhere, in the run's process otherwise."""
     config, spec = setup.config, setup.spec
     if not isinstance(config, BufferKeys):
@@ -264,16 +268,21 @@ def _make_replay(setup: RunSetup, cluster: Cluster, options: Mapping[str, Any]) 
         kind, made_of = loop_kinds.GROUP_REPLAY, (setup.policies,)
     elif relabels_goals(config):
         more = (1, setup.env)
-    return Shards(
+    is_elsewhere = bool(replay_resources(config))
+    first, kind = ((kind,), loop_kinds.REPLAY_ELSEWHERE) if is_elsewhere else ((), kind)
+    handles = [
         cluster.spawn(
             f"replay {index}" if count > 1 else "replay",
             kind,
-            (*made_of, config.seed, index, *more),
+            (*first, *made_of, config.seed, index, *more),
             place,
-            options,
+            placement.replay_options(config),
         )
         for index in range(count)
-    )
+    ]
+    for handle in handles if is_elsewhere else ():
+        placement.await_place(handle, cluster)
+    return Shards(handles, is_elsewhere)
 
 
 def _worker_of(row: Algorithm, config: CommonKeys, is_several: bool) -> Any:

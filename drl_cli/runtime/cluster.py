@@ -219,6 +219,10 @@ class InlineCluster:
         """Return ({}, {}): nothing is counted in one process."""
         return {}, {}
 
+    def nodes(self) -> list[Mapping[str, float]]:
+        """Return []: there are none beside this process."""
+        return []
+
     def kill(self, handle: Any) -> None:
         """End a part."""
         handle.close()

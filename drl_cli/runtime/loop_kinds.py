@@ -29,6 +29,7 @@ AGENTS_WORKER = "drl_cli.actors.multi_agent_worker:MultiAgentWorker"
 AGENTS_READER = "drl_cli.actors.agents_reader:AgentsReader"
 AGENTS_TESTER = "drl_cli.actors.agents_tester:AgentsTester"
 GROUP_LEARNER = "drl_cli.actors.policy_group:GroupLearner"
+REPLAY_ELSEWHERE = "drl_cli.actors.replay_elsewhere:ReplayElsewhere"
 GROUP_REPLAY = "drl_cli.actors.policy_group:GroupReplay"
 
 

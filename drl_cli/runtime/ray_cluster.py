@@ -90,6 +90,10 @@ class Shell:
         """Return the process id, once the part is made."""
         return os.getpid()
 
+    def node(self) -> str:
+        """Return Ray's id of the node that the process runs on."""
+        return ray.get_runtime_context().get_node_id()
+
 
 def _shared(weights: Mapping[str, Mapping[str, Any]]) -> Any:
     """Return a reference to ``weights``, which a node fetches once; small ones themselves, as Ray sends them with its reply."""
@@ -167,6 +171,10 @@ class RemoteHandle:
         """Return a reference to the process id that is done when the part has been made."""
         return RemoteReference(self.name, self.actor.ready.remote())
 
+    def node(self) -> RemoteReference:
+        """Return a reference to Ray's id of the node that the part is on."""
+        return RemoteReference(self.name, self.actor.node.remote())
+
 
 class RayCluster:
     """Parts as Ray actors, or in this process."""
@@ -239,8 +247,9 @@ class RayCluster:
     ) -> Handle:
         """Make the part ``factory`` ("module:Class") with ``args`` at ``place``; returns its handle.
 
-        ``resources``: dict(num_cpus, num_gpus, resources, runtime_env) of an actor, by default none of Ray's count; ``pinned``
-        True places it on the driver's node; ``restarts`` True starts it again when its process is lost.
+        ``resources``: dict(num_cpus, num_gpus, resources, memory, runtime_env) of an actor, by default none of Ray's count;
+        ``pinned`` True places it on the driver's node, ``near`` there if that node has the resources; ``restarts`` starts it
+        again when its process is lost.
         """
         if place == HERE:
             handle = LocalHandle(name, factory, args)
@@ -248,10 +257,11 @@ class RayCluster:
             handle = ThreadHandle(name, factory, args)
         else:
             wanted: dict[str, Any] = {"num_cpus": 0, **(resources or {})}
-            if wanted.pop("pinned", False):
-                # What holds state stays on the driver's node: a lost node then costs workers only.
+            pinned, near = wanted.pop("pinned", False), wanted.pop("near", False)
+            if pinned or (near and ray.util.get_current_placement_group() is None):
+                # What holds state stays on the driver's node: a lost node then costs workers only. A search's trial has places.
                 here = ray.get_runtime_context().get_node_id()
-                wanted["scheduling_strategy"] = NodeAffinitySchedulingStrategy(here, soft=False)
+                wanted["scheduling_strategy"] = NodeAffinitySchedulingStrategy(here, soft=not pinned)
             # A call to a part without a state of its own is repeated where its process was lost.
             again = (-1, REPEATS) if wanted.pop("restarts", False) else (0, 0)
             # The class's name is what ps and Ray's tools show of the process.
@@ -289,6 +299,10 @@ class RayCluster:
     def resources(self) -> tuple[Mapping[str, float], Mapping[str, float]]:
         """Return (all, available) resources of the cluster, {name: amount}."""
         return ray.cluster_resources(), ray.available_resources()
+
+    def nodes(self) -> list[Mapping[str, float]]:
+        """Return {name: amount} of the resources of each node."""
+        return [node["Resources"] for node in ray.nodes() if node["Alive"]]
 
     def kill(self, handle: Any) -> None:
         """End a part; an actor's process is killed."""

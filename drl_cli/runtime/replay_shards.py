@@ -11,16 +11,18 @@ more.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
 
+import drl_cli.checkpoints.files as files
 from drl_cli.actors.part_records import UpdateResult
 from drl_cli.contracts import Call, Handle
 from drl_cli.experience.columns import Token
 
+BLOCK_BYTES = 16 * 2**20  # of a shard's file, on its way from another node
 POLL_S = 0.05  # between two looks at whether shards have written their files
 
 
@@ -36,8 +38,9 @@ class Drawn(NamedTuple):
 class Shards:
     """The handles of the replay parts, and which worker's fragments go to which."""
 
-    def __init__(self, handles: Iterable[Handle]) -> None:
-        self.handles = list(handles)
+    def __init__(self, handles: Iterable[Handle], is_elsewhere: bool = False) -> None:
+        """``is_elsewhere``: the shards are ``actors.replay_elsewhere`` and may be on nodes with other disks."""
+        self.handles, self._is_elsewhere = list(handles), is_elsewhere
         self._least = [None] * len(self.handles)  # smallest p/mass of each shard's newest block
         self._next = 0
         self._stored = [0] * len(self.handles)  # env steps, since the contents began
@@ -93,14 +96,12 @@ class Shards:
 
         ``check`` is called again and again meanwhile; what it raises is raised, and the files are not to be used.
         """
+        if self._is_elsewhere:
+            return [_fetched(handle, folder, compress, check) for handle in self.handles]
         calls = [
             handle.call("save", folder, compress, *(() if handle.is_remote else (check,))) for handle in self.handles
         ]
-        for call in calls:
-            while not call.done():
-                check()
-                time.sleep(POLL_S)
-        return [call.result() for call in calls]
+        return [_awaited(call, check) for call in calls]
 
     def facts(self) -> list[dict[str, Any]]:
         """Return the list of what every shard keeps even where its contents are not kept."""
@@ -123,3 +124,26 @@ class Shards:
             self._next, self._least = facts["next"], list(facts["least"])
             if with_contents:
                 self._stored = list(facts["stored"])
+
+
+def _awaited(call: Call, check: Callable[[], object]) -> Any:
+    """Return the result of ``call``; ``check`` is called until it is there."""
+    while not call.done():
+        check()
+        time.sleep(POLL_S)
+    return call.result()
+
+
+def _fetched(handle: Handle, folder: Path, compress: bool, check: Callable[[], object]) -> dict[str, Any]:
+    """Let a shard on another node write its file there, and copy it into ``folder``; returns its facts. Raises OSError."""
+    name, size, facts = _awaited(handle.call("save_apart", compress), check)
+
+    def blocks() -> Iterator[bytes]:
+        for offset in range(0, size, BLOCK_BYTES):
+            yield _awaited(handle.call("read", name, offset, BLOCK_BYTES), check)
+
+    try:
+        files.write_new(folder / name, blocks(), check)
+    finally:
+        handle.call("end_save")
+    return facts

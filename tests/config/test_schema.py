@@ -144,7 +144,10 @@ DEFAULTS = {
     "num_gpus_per_worker": 0.0,
     "custom_resources_per_worker": {},
     "num_replay_shards": 0,
+    "custom_resources_for_replay": {},
+    "memory_for_replay": 0,
     "learner_actor": False,
+    "custom_resources_for_learner": {},
     "buffer_size": 1_000_000,
     "learning_starts": 1500,
     "n_step": 3,
@@ -325,6 +328,8 @@ _REPLAY = {
     "compress_observations",
     "store_buffer_in_checkpoints",
     "num_replay_shards",
+    "custom_resources_for_replay",
+    "memory_for_replay",
     "updates_per_call",
     "publish_every",
 }
@@ -878,6 +883,13 @@ def test_clip_rewards_refuses_other_forms(given):
     ("given", "why"),
     [
         ({"learner_actor": True}, "needs num_workers 1 or more"),
+        ({"custom_resources_for_learner": {"fast": 1}}, "only a Ray actor is placed by resources: set learner_actor"),
+        ({"custom_resources_for_replay": {"big": 1}, "num_workers": 1}, "set num_replay_shards and num_workers to 1"),
+        ({"memory_for_replay": 1, "num_replay_shards": 1, "num_workers": 0}, "set num_replay_shards and num_workers"),
+        (
+            {"memory_for_replay": 1, "num_replay_shards": 1, "num_workers": 1, "deterministic": True},
+            "deterministic to false",
+        ),
         ({"worker_side_prioritization": True}, "needs prioritized_replay true"),
         ({"buffer_size": 2000, "num_envs_per_worker": 501}, "need 2004 or more"),
         (

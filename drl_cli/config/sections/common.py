@@ -13,6 +13,7 @@ from drl_cli.config.sections.evaluation import EvaluationKeys
 from drl_cli.config.sections.iteration import IterationKeys
 from drl_cli.config.sections.model import Vision
 from drl_cli.config.sections.offline import OutputKeys
+from drl_cli.config.sections.replay import BufferKeys, replay_resources, shards
 from drl_cli.config.sections.resources import ResourceKeys, gpus, learners, num_cpus_per_learner
 from drl_cli.config.sections.rollout import WorkerKeys
 
@@ -54,7 +55,8 @@ def bundles(config: CommonKeys, asked: Mapping[str, float] | None = None) -> lis
             "memory": config.memory_per_worker,
         }
         others = [{**worker, **config.custom_resources_per_worker}] * config.num_workers
-        others += [{"GPU": gpus(config)}] if config.learner_actor else []
+        others += [{"GPU": gpus(config), **config.custom_resources_for_learner}] if config.learner_actor else []
+        others += [replay_resources(config)] * shards(config) if isinstance(config, BufferKeys) else []
     others += [{"CPU": num_cpus_per_learner(config)}] * (learners(config) - 1)
     kept = [{name: amount for name, amount in bundle.items() if amount} for bundle in (own, *others)]
     return [kept[0], *(bundle for bundle in kept[1:] if bundle)]

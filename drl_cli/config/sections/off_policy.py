@@ -13,13 +13,14 @@ from typing_extensions import Self
 from drl_cli.config.schema import MisfitError, Section, Whole, default, key
 from drl_cli.config.sections.averaged_policy import AveragedPolicyKeys
 from drl_cli.config.sections.common import CommonKeys
+from drl_cli.config.sections.deterministic import is_deterministic
 from drl_cli.config.sections.environment import EnvironmentKeys
 from drl_cli.config.sections.estimates import EstimateKeys
 from drl_cli.config.sections.evaluation import EvaluationKeys
 from drl_cli.config.sections.iteration import STEPS_WHY, IterationKeys, least_seconds
 from drl_cli.config.sections.model import Memory, Vision
 from drl_cli.config.sections.offline import InputKeys, reads, reads_only
-from drl_cli.config.sections.replay import BufferKeys, ReplayKeys, SequenceKeys, learnt_steps, span
+from drl_cli.config.sections.replay import BufferKeys, ReplayKeys, SequenceKeys, learnt_steps, replay_resources, span
 from drl_cli.config.sections.resources import ResourceKeys
 from drl_cli.config.sections.rollout import RolloutKeys
 
@@ -107,6 +108,10 @@ class BufferedKeys(
         """Refuse what each key allows but the keys together do not."""
         if self.learner_actor and self.num_workers == 0:
             raise MisfitError("learner_actor", "true needs num_workers 1 or more: without workers there is no Ray")
+        if replay_resources(self) and not (self.num_replay_shards and self.num_workers and not is_deterministic(self)):
+            name = "custom_resources_for_replay" if self.custom_resources_for_replay else "memory_for_replay"
+            text = "only Ray actors are placed by resources: set num_replay_shards and num_workers to 1 or more"
+            raise MisfitError(name, f"{text}{', and deterministic to false' if is_deterministic(self) else ''}")
         if reads_only(self) and self.num_replay_shards > 1:
             raise MisfitError("num_replay_shards", "files are read into one part; leave it out")
         shards = max(1, self.num_replay_shards)

@@ -74,6 +74,22 @@ class BufferKeys(Section):
         ge=0,
         le=64,
     )
+    custom_resources_for_replay: dict[str, Annotated[float, Field(gt=0)]] = key(
+        {},
+        "Custom Ray resources that each shard of the replay requests: it is placed on a node that has them, instead of "
+        "the run's own node.",
+        "amount by resource name",
+        allowed="a mapping of names to numbers > 0",
+        needs=("num_replay_shards", 1),
+    )
+    memory_for_replay: Whole = key(
+        0,
+        "Memory that must be free, by Ray's accounting, on the node where a shard of the replay is placed, instead of "
+        "the run's own node; 0 requests none. It is not a limit.",
+        "bytes",
+        needs=("num_replay_shards", 1),
+        ge=0,
+    )
     updates_per_call: Whole = key(50, "Maximum number of updates in one session call.", "updates", ge=1, le=10_000)
     publish_every: Whole = key(
         50, "Updates between two pushes of weights to the workers.", "updates", ge=1, le=1_000_000
@@ -243,6 +259,12 @@ def intensity(config: ReplayRatio) -> float:
 def shards(config: ShardedReplay) -> int:
     """Return the parts that the replay is held in: no more than there are workers, since a worker's steps go to one."""
     return max(1, min(config.num_replay_shards, config.num_workers))
+
+
+def replay_resources(config: BufferKeys) -> dict[str, float]:
+    """Return {resource: amount} by which each shard of the replay is placed, {} where it stays on the run's node."""
+    memory = {"memory": float(config.memory_for_replay)} if config.memory_for_replay else {}
+    return {**config.custom_resources_for_replay, **memory}
 
 
 def relabels_goals(config: Section) -> bool:

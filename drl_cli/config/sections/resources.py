@@ -108,6 +108,14 @@ class ResourceKeys(Section):
         allowed=ALLOWED,
     )
     learner_actor: bool = key(False, "Run the learner as a Ray actor instead of in the run's own process.")
+    custom_resources_for_learner: dict[str, Annotated[float, Field(gt=0)]] = key(
+        {},
+        "Custom Ray resources that the learner requests: it is placed on a node that has them (and the GPUs of num_gpus), "
+        "instead of the run's own node.",
+        "amount by resource name",
+        allowed="a mapping of names to numbers > 0",
+        needs=("learner_actor", 1),
+    )
     tf_session_args: SessionArgs = key(SessionArgs(), "Options of the learner's TensorFlow session.")
     xla: bool | None = key(
         None,
@@ -115,6 +123,13 @@ class ResourceKeys(Section):
         "second; worthwhile from about 2,700 updates. null: true, except for images without a GPU, whose updates it "
         "slows down 20 to 90 times.",
     )
+
+    @model_validator(mode="after")
+    def _places_an_actor(self) -> Self:
+        if self.custom_resources_for_learner and not self.learner_actor:
+            text = "only a Ray actor is placed by resources: set learner_actor to true"
+            raise MisfitError("custom_resources_for_learner", text)
+        return self
 
 
 class LearnerKeys(ResourceKeys):
