@@ -43,6 +43,7 @@ ENVIRONMENTS = {
     "acrobot": "Acrobot-v1",
     "mountaincar-continuous": "MountainCarContinuous-v0",
     "mountaincar-tasks": "drl/MountainCarTasks-v1",
+    "steer-and-stop": "drl/SteerAndStop-v1",
     "lunarlander": "LunarLander-v3",
     "lunarlander-continuous": "LunarLanderContinuous-v3",
     "bipedalwalker": "BipedalWalker-v3",

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, cast
 import click
 
 from drl_cli.algorithms import dataflow, table
+from drl_cli.algorithms.row import ALL_ACTIONS
 from drl_cli.cli import group, options, shell_words, tables, terminal
 from drl_cli.errors import InputError, suggestion
 from drl_cli.extras import load
@@ -122,7 +123,7 @@ def sheet(document: Mapping[str, Any], width: int, color: bool = False) -> list[
     lines = [click.style(document["name"], bold=True) if color else document["name"]]
     lines += [*tables.paragraph(document["about"], width), ""]
     facts = [
-        ("actions", ", ".join(document["actions"])),
+        ("actions", _named(document["actions"])),
         ("observes", ", ".join(document["observations"])),
         ("dataflow", f"{document['dataflow']}. {document['dataflow_text']}"),
         ("trains in", "TensorFlow" if document["tensorflow"] else "NumPy"),
@@ -152,4 +153,9 @@ def key_lines(key: Mapping[str, Any], width: int, color: bool = False) -> list[s
 
 
 def _actions(kinds: Sequence[str]) -> str:
-    return "any" if len(kinds) == 4 else ", ".join(kinds)
+    return "any" if set(kinds) == set(ALL_ACTIONS) else _named(kinds)
+
+
+def _named(kinds: Sequence[str]) -> str:
+    """Return the kinds of action spaces by their names in gymnasium."""
+    return ", ".join("Dict, Tuple" if kind == "Composite" else kind for kind in kinds)

@@ -197,7 +197,9 @@ gymnasium.register(
 gymnasium.register("drl/BitFlipping-v1", "drl_cli.envs.goal_envs:BitFlipping", max_episode_steps=25)
 gymnasium.register("drl/DeepSea-v1", "drl_cli.envs.deep_sea:DeepSea")
 gymnasium.register("drl/PointReach-v1", "drl_cli.envs.goal_envs:PointReach", max_episode_steps=50)
-gymnasium.register("drl/SteerAndStop-v1", "drl_cli.envs.steer_and_stop:SteerAndStop", max_episode_steps=30)
+gymnasium.register(
+    "drl/SteerAndStop-v1", "drl_cli.envs.steer_and_stop:SteerAndStop", max_episode_steps=30, reward_threshold=1.7
+)
 
 gymnasium.register(id=TEAM_ID, entry_point="drl_cli.envs.multi_agent.team:TeamEnv")
 

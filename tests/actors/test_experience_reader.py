@@ -7,10 +7,10 @@ import pytest
 from experience_files import line, random_set, write
 from parts import config, server, spec
 
-from drl_cli.actors.experience_reader import ExperienceReader, acted
+from drl_cli.actors.experience_reader import INSIDE, ExperienceReader, acted
 from drl_cli.actors.mixed_worker import MixedWorker
 from drl_cli.errors import CheckpointError, ExperienceError
-from drl_cli.policies.policy_spec import DiscreteSpec, PolicySpec
+from drl_cli.policies.policy_spec import ActionSpec, CompositeSpec, DiscreteSpec, PolicySpec
 
 BOX = spec(3, (-2.0,), (2.0,))
 ENV = {
@@ -219,3 +219,10 @@ def test_mix_goes_on_exactly_where_it_was_saved(tmp_path):
         assert all(np.array_equal(columns[name], same[name]) for name in columns)
     with pytest.raises(CheckpointError, match="of other streams than this run's"):
         one.load(arrays, {"parts": [], "steps": []})
+
+
+@pytest.mark.parametrize(("distribution", "most"), [("composite", 1.0), ("hybrid", INSIDE)])
+def test_recorded_actions_of_a_dictionary_become_those_of_its_policy(distribution, most):
+    parts = CompositeSpec((DiscreteSpec(3, 1), ActionSpec((-2.0,), (6.0,))))
+    found = acted(np.float32([[2, 4.0], [0, 9.0]]), PolicySpec((), distribution, (3,), parts))
+    np.testing.assert_array_equal(found, np.float32([[2, 0.5], [0, most]]))

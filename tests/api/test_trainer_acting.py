@@ -3,7 +3,7 @@
 import gymnasium
 import numpy as np
 import pytest
-from gymnasium.spaces import Box, Dict, Discrete, Tuple
+from gymnasium.spaces import Box, Dict, Discrete, MultiBinary, Tuple
 
 from drl_cli import errors
 from drl_cli.api.trainer import Trainer
@@ -150,3 +150,30 @@ def test_what_is_no_observation_is_refused(made, obs):
         errors.InputError, match="is not an observation of this environment, whose observations are Box"
     ):
         made("PPO", "CartPole-v1").compute_action(obs)
+
+
+NESTED = Dict({"go": Tuple((Discrete(3, start=1), Box(-5.0, 15.0, (2,), np.float64))), "on": MultiBinary(2)})
+
+
+def test_actions_of_a_dictionary_come_and_go_in_the_environments_structure(made):
+    memory = {"use_lstm": True, "lstm_cell_size": 4, "lstm_use_prev_action_reward": True}
+    trainer = made("PPO", over(Box(-1, 1, (3,), np.float32), NESTED), model=memory)
+    obs, state = np.ones(3, np.float32), trainer.get_initial_state()
+    drawn = [trainer.compute_action(obs, explore=True, state=state)[0] for _ in range(30)]
+    assert all(NESTED.contains(action) for action in drawn)
+    assert {action["go"][0] for action in drawn} == {1, 2, 3} and type(drawn[0]["go"][0]) is int
+    taken = {"go": (3, np.float64([-5.0, 5.0])), "on": np.int8([0, 1])}
+    _, after, _ = trainer.compute_action(obs, state=state, prev_action=taken, prev_reward=2.0)
+    _, other, _ = trainer.compute_action(obs, state=state)
+    assert not np.array_equal(after[0], other[0])
+    actions, _, _ = trainer.get_policy().compute_actions([obs, obs])
+    assert len(actions) == 2 and NESTED.contains(actions[1])
+    likely = trainer.get_policy().compute_log_likelihoods([taken, actions[0]], [obs, obs])
+    assert likely.shape == (2,) and likely[1] > likely[0]
+
+
+@pytest.mark.parametrize("wrong", [{"go": (4, [0.0, 0.0]), "on": [0, 1]}, {"go": 1}, (1, 2), 3])
+def test_action_of_another_structure_is_refused(made, wrong):
+    trainer = made("PPO", over(Box(-1, 1, (3,), np.float32), NESTED))
+    with pytest.raises(errors.InputError, match=r"not 1 actions of this environment, each one of Dict\('go'"):
+        trainer.get_policy().compute_log_likelihoods([wrong], [np.ones(3, np.float32)])

@@ -21,6 +21,7 @@ RUNS = {
     "IMPALA": ("IMPALA", "CartPole-v1", {}, 150.0),
     "APPO": ("APPO", "CartPole-v1", {}, 150.0),
     "PPO Pendulum": ("PPO", "Pendulum-v1", {"gamma": 0.9, "lr": 1e-3, "observation_filter": "MeanStdFilter"}, -700.0),
+    "PPO Tuple": ("PPO", "drl/SteerAndStop-v1", {"gamma": 0.95, "lr": 1e-3}, 1.5),
     "PPO LSTM": ("PPO", STATELESS, WITH_MEMORY, 80.0),
 }
 

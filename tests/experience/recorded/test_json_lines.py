@@ -4,7 +4,7 @@ import json
 
 import numpy as np
 import pytest
-from recorded import HOSTILE, NUMBERS, PACKED, PUSH, batch, columns, layout, told, write
+from recorded import HOSTILE, NUMBERS, PACKED, PUSH, THREE, batch, columns, layout, told, write
 
 from drl_cli.errors import ExperienceError
 from drl_cli.experience.recorded import json_lines
@@ -310,3 +310,23 @@ def test_episode_of_drl_rollout_that_is_crooked_is_refused(tmp_path, more, what)
     path = write(tmp_path / "a.jsonl", episode(**more))
     text = refused(path)
     assert text.startswith(f"{path}:1: ") and what in text
+
+
+TWO_PARTS = {
+    "kind": "Composite",
+    "parts": [{"path": ["go"], **THREE}, {"path": ["far"], **PUSH}],
+    "shape": [2],
+    "dtype": "float32",
+}
+
+
+def test_actions_of_a_dictionary_are_vectors_whose_choices_count_from_zero(tmp_path):
+    actions = [[2, 0.5], [0, -2.0], [1, 9.0]]  # recordings hold a Box as it was drawn, beyond its bounds too
+    (piece,) = read(write(tmp_path / "a.json", batch(columns(1, 0, 3, True, actions=actions))), layout(TWO_PARTS))
+    assert piece.action.dtype == np.float32 and piece.action.tolist() == actions
+
+
+@pytest.mark.parametrize("wrong", [[3, 0.5], [-1, 0.5], [0.5, 0.5]])
+def test_choice_of_a_dictionary_that_there_is_not_is_refused(tmp_path, wrong):
+    path = write(tmp_path / "a.json", batch(columns(1, 0, 2, True, actions=[[0, 0.5], wrong])))
+    assert "actions: numbers 0 to 0 hold a choice that there is not" in refused(path, layout(TWO_PARTS))
