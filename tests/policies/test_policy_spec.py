@@ -107,6 +107,8 @@ def _with(value, *path):
 
 
 RESIDUAL = {"units": 5, "blocks": 2, "activation": "relu"}
+PLAIN = DATA["nets"][0]["layers"][0]
+UNIT = DATA["nets"][0] | {"layers": [PLAIN], "batch_norm": True, "unit_kernels": True}
 HOSTILE = {
     "nothing": None,
     "a list": [],
@@ -138,6 +140,9 @@ HOSTILE = {
     "residual blocks none": _with(RESIDUAL | {"blocks": 0}, "nets", 0, "layers", 0),
     "residual blocks too many": _with(RESIDUAL | {"blocks": 65}, "nets", 0, "layers", 0),
     "residual blocks with a key of dense layers": _with(RESIDUAL | {"layer_norm": True}, "nets", 0, "layers", 0),
+    "unit kernels without batch normalisation": _with(UNIT | {"batch_norm": False}, "nets", 0),
+    "unit kernels of a normalised layer": _with(UNIT | {"layers": DATA["nets"][0]["layers"]}, "nets", 0),
+    "unit kernels of residual blocks": _with(UNIT | {"layers": [RESIDUAL]}, "nets", 0),
     "layers null": _with(None, "nets", 0, "layers"),
     "too many layers": _with([DATA["nets"][0]["layers"][0]] * 1000, "nets", 0, "layers"),
     "inputs do not fit obs": _with([["obs", 4]], "nets", 0, "inputs"),
@@ -160,6 +165,17 @@ HOSTILE = {
     "bounds null": _with([None, None], "action", "low"),
     "clip text": _with("no", "action", "clip"),
 }
+
+
+def test_from_dict_of_kernels_of_unit_length_with_batch_normalisation_gives_the_net():
+    net = policy_from_manifest.policy_spec(_with(UNIT, "nets", 0)).nets[0]
+    assert net.unit_kernels and list(net.weight_shapes())[:5] == [
+        "policy/norm_0/scale",
+        "policy/norm_0/mean",
+        "policy/norm_0/var",
+        "policy/dense_0/kernel",
+        "policy/norm_1/scale",
+    ]
 
 
 @pytest.mark.parametrize("data", HOSTILE.values(), ids=HOSTILE)
