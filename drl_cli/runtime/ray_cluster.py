@@ -196,6 +196,8 @@ class RayCluster:
         self._owned = False
         if ray.is_initialized():
             return
+        # What a call raised is read off one of the references that it returns; Ray would print a traceback for the others.
+        os.environ.setdefault("RAY_IGNORE_UNHANDLED_ERRORS", "1")
         if options.get("address"):
             self._join(options["address"])
         else:

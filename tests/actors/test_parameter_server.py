@@ -81,3 +81,10 @@ def test_float16_rounds_weights_for_acting_but_not_filters_nor_what_is_scored():
     assert acting["policy/kernel"].dtype == np.float32 and acting["policy/kernel"] == 1.0
     assert server.pull_exact(1)["default_policy"]["policy/kernel"] == fine
     assert server.state()[0]["default_policy"]["policy/kernel"] == fine
+
+
+def test_newest_cut_is_the_version_that_was_cut_last():
+    started = ParameterServer()
+    assert started.newest_cut() == 0
+    started.cut(3)
+    assert started.newest_cut() == 3

@@ -175,6 +175,17 @@ def test_rows_of_padding_give_a_smaller_batch_the_shape_of_a_whole_one():
     assert batch_advantages(filled) == batch_advantages(alone)
 
 
+def test_steps_of_padding_give_a_fragment_that_was_ended_early_the_shape_of_a_whole_one():
+    parts = [fragment({(1, 0): "truncated"})]
+    alone, filled = join(parts, GAMMA), join(parts, GAMMA, least_steps=9)
+    steps = alone["mask"].shape[1]
+    assert filled["mask"].shape == (2, 9) and steps == 6
+    assert not filled["trace"][:, steps - 1 :].any()  # nothing flows back from padding
+    for name in ("reward", "discount", "mask"):
+        assert np.array_equal(filled[name][:, :steps], alone[name]) and not filled[name][:, steps:].any()
+    assert batch_advantages(filled) == batch_advantages(alone)
+
+
 def test_room_for_ends_doubles_until_all_fit():
     rooms = []
     for cuts in (0, 1, 2, 3, 4, 5):
