@@ -33,6 +33,7 @@ from drl_cli.envs.callbacks import Callbacks, register_callbacks
 from drl_cli.errors import DrlError
 from drl_cli.experiments import env_facts
 from drl_cli.extras import load
+from drl_cli.runtime import assembly
 
 ITERATIONS, INTERRUPTIONS = 8, 5
 NETS = ("feed-forward", "LSTM", "images")
@@ -201,7 +202,9 @@ def _has_priorities(schema: Any, case: Case) -> bool:
 def refusal(algorithm: str, case: Case) -> str | None:
     """Return in one line why the program refuses the case, None where it takes it."""
     try:
-        experiment(algorithm, case)
+        assembly.setup_of(
+            table.find(algorithm), *experiment(algorithm, case)
+        )  # nets refuse some, as a run does at its start
     except pydantic.ValidationError as error:
         first = error.errors(include_url=False, include_input=False)[0]
         return f"{'.'.join(map(str, first['loc']))}: {first['msg']}"[:160]

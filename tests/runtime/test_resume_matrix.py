@@ -21,7 +21,7 @@ pytestmark = pytest.mark.process
 
 ALL = [(row.name, number) for row in table.built_in() for number in range(6)]
 OF_TESTER = "evaluation/custom_metrics/"  # a tester's callbacks begin anew when a run is resumed, see Callbacks.state
-SAMPLE = (("PPO", 2), ("DQN", 1))  # with memory, callbacks and agents; with a filter, priorities, callbacks and agents
+SAMPLE = (("ARS", 1), ("ES", 1), ("A3C", 2))  # that take seconds: a filter or memory, and callbacks
 
 
 def started(algorithm, case, restore=None):
