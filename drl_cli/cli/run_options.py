@@ -116,7 +116,7 @@ def open_runs(words: Sequence[str], local_dirs: Sequence[str | None]) -> list[Ru
     from drl_cli.runs import find, run_summary
 
     found, skipped = {}, {}
-    for given in words:
+    for given in _each_run(words):
         word = place(given, local_dirs, "records") if is_uri(given) else given
         try:
             paths = find.find_runs([word], roots(local_dirs))
@@ -147,6 +147,15 @@ def _saying(fetch: Callable[[Any], Any]) -> Any:
         return fetch(run_download)
     finally:
         stop()
+
+
+def _each_run(words: Sequence[str]) -> list[str]:
+    """Return ``words`` with the URI of each run in the place of that of a storage or of an experiment."""
+    if not any(map(is_uri, words)):
+        return list(words)
+    from drl_cli.runs import run_download
+
+    return [one for word in words for one in (run_download.runs_below(word) if is_uri(word) else [word])]
 
 
 def open_run(word: str, roots: Sequence[Path]) -> Run:

@@ -70,6 +70,20 @@ def placed(path: Path | str) -> Path | str:
     return cached(path) if isinstance(path, str) and storage_uri.is_uri(path) else path
 
 
+def runs_below(uri: str, open_storage: Opener = storage.opened, depth: int = 2) -> list[str]:
+    """Return the URIs of the runs that ``uri`` means: itself, or all below it, an experiment or a ``storage_path``.
+
+    A checkpoint, or what holds no run, is returned as it is. Raises StorageError.
+    """
+    store, name = _located(uri, open_storage)
+    entries = {} if name else store.entries()
+    folders = [one for one in sorted(entries) if entries[one].size is None and not one.startswith(".")]
+    if name or RECORDS in entries or depth == 0:
+        return [uri]
+    below = [run for one in folders for run in runs_below(store.place(one), open_storage, depth - 1)]
+    return [run for run in below if run_names.RUN_FOLDER.fullmatch(storage_uri.split(run)[1])] or [uri]
+
+
 def resumable(uri: str, local_dir: Path, open_storage: Opener = storage.opened) -> tuple[Path, str]:
     """Return (the folder of a run in which it goes on, the ``storage_path`` that ``uri`` is below).
 

@@ -134,6 +134,16 @@ def test_uri_that_names_nothing_is_one_line(opener, uri, error, said):
     assert "hunter2" not in str(caught.value)
 
 
+@pytest.mark.parametrize("above", ["s3://bucket/runs", "s3://bucket/runs/default", RUN])
+def test_runs_of_a_storage_are_found_below_it(stored, opener, above):
+    (stored.parent / "search").mkdir()
+    assert run_download.runs_below(above, opener) == [RUN]
+
+
+def test_storage_without_runs_is_left_as_it_was_named(opener):
+    assert run_download.runs_below("s3://bucket/runs/other", opener) == ["s3://bucket/runs/other"]
+
+
 def test_resumed_run_comes_with_best_newest_records_and_recordings(stored, opener, tmp_path):
     folder, root = run_download.resumable(RUN, tmp_path / "results", opener)
     assert (folder, root) == (tmp_path / "results" / "default" / NAME, "s3://bucket/runs")

@@ -183,7 +183,7 @@ def _everywhere(paths: Any) -> Any:
 
 def _local(path: str) -> str:
     if "://" in path:
-        raise ValueError("recordings go to folders of this machine, not to a URI")
+        raise ValueError("recordings go to folders of this machine; those of logdir are copied to storage_path, a URI")
     return path
 
 

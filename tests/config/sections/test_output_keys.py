@@ -34,7 +34,7 @@ def test_recording_is_off_unless_asked_for():
     ("given", "what"),
     [
         ({"output": ""}, "it takes logdir, a folder, or null"),
-        ({"output": "s3://bucket/out"}, "not to a URI"),
+        ({"output": "s3://bucket/out"}, "those of logdir are copied to storage_path"),
         ({"output_compress_columns": ["obs", "infos"]}, "it takes a list of obs, new_obs, actions"),
         ({"output_max_file_size": 10}, r"whole number in \[1024"),
         ({"output_config": {}}, "are keys next to output"),
