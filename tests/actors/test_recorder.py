@@ -209,6 +209,9 @@ def test_images_read_back_equal(tmp_path):
 
 def described(kind):
     space = scored_policies.SPACES[kind]
+    if kind == "composite":
+        names = ("categorical", "gaussian", "multi_categorical", "multi_bernoulli")
+        return {**space, "parts": [described(name) for name in names], "shape": [9]}
     shape = {"MultiDiscrete": [3], "MultiBinary": [3], "Discrete": []}.get(space["kind"], [2])
     return space | {"shape": shape}
 

@@ -73,6 +73,7 @@ def best_of(name, env_id, keys, goal):
         ("DQN", "CartPole-v1", {"lr": 1e-3, "exploration_config": {"epsilon_timesteps": 3000}}, 200.0),
         ("TD3", "Pendulum-v1", {}, -300.0),
         ("XQC", "Pendulum-v1", {"n_step": 1, "learning_starts": 500, "training_intensity": 128.0}, -300.0),
+        ("SAC", "drl/SteerAndStop-v1", {"gamma": 0.95, "policy_average": 0.99}, 1.5),
         (
             "DQN",
             "Patch-v0",
@@ -90,7 +91,7 @@ def best_of(name, env_id, keys, goal):
             7.5,
         ),
     ],
-    ids=["DQN CartPole", "TD3 Pendulum", "XQC Pendulum", "DQN images"],
+    ids=["DQN CartPole", "TD3 Pendulum", "XQC Pendulum", "SAC Tuple", "DQN images"],
 )
 def test_run_gets_where_it_should(name, env_id, keys, goal):
     best, counters = best_of(name, env_id, keys, goal)
