@@ -14,7 +14,8 @@ Deviations, beside those of ``max_entropy_update_graph`` and ``max_entropy_actor
 - The learning rate falls only where a schedule says so (authors: from 3e-4 to 3e-5 over the run), and there is one update for
   each env step at most unless ``training_intensity`` says otherwise (authors: two).
 - Target networks follow ten times as fast by default (``tau`` 0.05): distributions begin broad, and each update of the targets
-  narrows them by the discount alone. HalfCheetah's first 20,000 steps gave 4,786 with it, 3,189 with 0.3, 1,559 with 0.005.
+  narrows them by the discount alone. HalfCheetah's first 20,000 steps gave 4,786 with it, 3,189 with 0.3, 1,559 with 0.005
+  (one seed, ``docs/measured.rst``).
 - ``target_entropy: auto`` is minus the number of action dimensions, as in SAC (authors: half of that).
 - The normalisation of a net's input has no offset, of which nothing is left after the next normalisation: its gradient is
   nothing but rounding, which Adam would turn into steps of full size.
