@@ -98,10 +98,10 @@ def details(row: Algorithm, wanted: tuple[str, ...] = ()) -> dict[str, Any]:
     schema = cast("type[Section]", load(row.config))
     keys, words = key_description.keys(schema), []
     for word in wanted:
-        meant = [word.lower()]
-        if not any(meant[0] in key["key"].lower() for key in keys):
-            meant = other_libraries.keys_meant(word, schema)
-        if not meant:
+        own, meant = [key["key"] for key in keys if word.lower() in key["key"].lower()], [word.lower()]
+        if all(name.startswith("exploration_config.") for name in own):  # lr is that of RND too
+            meant = [*meant, *other_libraries.keys_meant(word, schema)]
+        if not own and len(meant) == 1:
             hint = suggestion(word, [key["key"] for key in keys])
             raise InputError(f"{row.name} has no key that contains {word[:60]!r}.{hint}")
         words += meant

@@ -15,8 +15,6 @@ import secrets
 import shutil
 import signal
 import socket
-import stat
-import tempfile
 import threading
 import time
 from collections.abc import Mapping
@@ -34,8 +32,6 @@ from drl_cli.errors import (
     DrlError,
     ResourcesExhausted,
     RunFailed,
-    RunFolderError,
-    full_or,
     machine_failure,
 )
 from drl_cli.extras import load
@@ -50,11 +46,11 @@ from drl_cli.runtime.cluster import (
     resolved,
     shown,
 )
+from drl_cli.runtime.ray_folder import private_folder
 
 OBJECT_STORE_BYTES = 256 * 2**20  # fragments are small and few are in flight
 SENT_BYTES = 100 * 2**10  # max_direct_call_object_size: larger values go through the object store
 REPEATS = 3  # of one call to a part that is started again
-OWNER = "owner"  # file in a temporary folder with the process id of its run
 KNOCK_S = 10.0  # for a cluster's address to answer at all
 
 
@@ -355,46 +351,6 @@ def _knock(address: str) -> None:
     host, _, port = address.rpartition(":")
     if port.isdecimal() and "/" not in host:
         socket.create_connection((host.strip("[]"), int(port)), timeout=KNOCK_S).close()
-
-
-def private_folder() -> str:
-    """Make and return a new folder /tmp/drl-<uid>/<8 hex> that only this user can enter.
-
-    Short, because socket paths end at 107 bytes; below /tmp whatever HOME or TMPDIR are, for the same reason. A
-    ``/tmp/drl-<uid>`` of another user, or a link, is not used.
-    """
-    parent = f"/tmp/drl-{os.getuid()}"
-    try:
-        os.mkdir(parent, 0o700)
-    except FileExistsError:  # whose it is, is looked at next
-        pass
-    found = os.lstat(parent)
-    if not stat.S_ISDIR(found.st_mode) or found.st_uid != os.getuid() or found.st_mode & 0o077:
-        parent = tempfile.mkdtemp(prefix="drl-", dir="/tmp")
-    remove_leftovers(parent)
-    path = os.path.join(parent, secrets.token_hex(4))
-    try:
-        os.mkdir(path, 0o700)
-        with open(os.path.join(path, OWNER), "w", encoding="ascii") as file:
-            file.write(str(os.getpid()))
-    except OSError as error:
-        raise full_or(error, RunFolderError)(
-            f"Ray's temporary folder {path} cannot be made: {error.strerror}"
-        ) from error
-    return path
-
-
-def remove_leftovers(parent: str) -> None:
-    """Remove the folders in ``parent`` whose run was killed: those that name an owner that is no longer alive."""
-    for name in os.listdir(parent):
-        path = os.path.join(parent, name)
-        try:
-            with open(os.path.join(path, OWNER), encoding="ascii") as file:
-                os.kill(int(file.read()), 0)
-        except ProcessLookupError:
-            shutil.rmtree(path, ignore_errors=True)
-        except (OSError, ValueError):
-            continue  # not ours to judge
 
 
 def _not_importable(error: BaseException) -> str | None:

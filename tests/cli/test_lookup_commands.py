@@ -41,8 +41,15 @@ def test_example_list_has_columns_for_algorithm_and_environment_where_there_is_r
 @pytest.mark.parametrize(
     ("algorithm", "word", "keys"),
     [
-        ("SAC", "lr", [f"optimization.{part}_learning_rate" for part in ("actor", "critic", "entropy")]),
-        ("TD3", "lr", ["actor_lr", "critic_lr"]),
+        (
+            "SAC",
+            "lr",
+            [
+                "exploration_config.lr",
+                *(f"optimization.{part}_learning_rate" for part in ("actor", "critic", "entropy")),
+            ],
+        ),
+        ("TD3", "lr", ["exploration_config.lr", "actor_lr", "critic_lr"]),
         ("PPO", "max_grad_norm", ["grad_clip"]),
         ("PPO", "n_steps", ["rollout_fragment_length"]),
     ],
@@ -111,7 +118,7 @@ def test_algorithms_lists_all(drl):
     code, out, _ = drl("algorithms", "--json")
     rows = {row["name"]: row for row in json.loads(out)["algorithms"]}
     assert code == 0 and set(rows["SAC"]) == {"name", "about", "actions", "observations", "dataflow", "tensorflow"}
-    assert rows["SAC"]["actions"] == ["Box", "Discrete"] and rows["ES"]["tensorflow"] is False
+    assert rows["SAC"]["actions"] == ["Box", "Discrete", "Composite"] and rows["ES"]["tensorflow"] is False
 
 
 def test_algorithms_shows_one_with_its_keys(drl):

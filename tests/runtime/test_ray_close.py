@@ -76,7 +76,7 @@ def test_worker_of_ray_that_outlives_its_shutdown_is_killed_with_it(tmp_path, mo
 
 @pytest.mark.ray
 def test_folder_of_somebody_else_is_not_used(monkeypatch, tmp_path):
-    module = load("drl_cli.runtime.ray_cluster")
+    module = load("drl_cli.runtime.ray_folder")
     monkeypatch.setattr(module.os, "getuid", lambda: 4_000_000_000)
     link = "/tmp/drl-4000000000"
     os.symlink(tmp_path, link)
@@ -98,5 +98,5 @@ def test_folder_of_a_killed_run_is_removed_at_the_next_start_and_others_stay(tmp
         (tmp_path / name).mkdir()
         if owner is not None:
             (tmp_path / name / "owner").write_text(owner)
-    load("drl_cli.runtime.ray_cluster").remove_leftovers(str(tmp_path))
+    load("drl_cli.runtime.ray_folder").remove_leftovers(str(tmp_path))
     assert sorted(path.name for path in tmp_path.iterdir()) == ["alive", "foreign", "odd"]
