@@ -210,7 +210,7 @@ def test_stop_object_replaces_the_rules_of_a_file(write, notices):
 def test_everything_wrong_with_a_file_is_told_together(write):
     path = write(
         "a:\n  run: SAC\n  env: Pendulun-v1\n  stop: {timestep_total: 1, time_total_s: x}\n  configg: {}\n"
-        "  upload_dir: s3://x\n  num_samples: 2\n  config:\n    num_wrkers: 2\n    evaluation_interval: null\n"
+        "  trial_name_creator: mine\n  num_samples: 2\n  config:\n    num_wrkers: 2\n    evaluation_interval: null\n"
     )
     lines = message(
         spec.from_file, path, {"set": ["gmma=1"], "checkpoint_score_attr": "episode_reward_meen"}
@@ -218,8 +218,8 @@ def test_everything_wrong_with_a_file_is_told_together(write):
     assert lines == [
         f"8 problems in {path}:",
         f"  configg: unknown key ({path}:5). Did you mean 'config'?",
-        "  upload_dir: not supported: results are written under local_dir, which may be a mounted folder. Copy them from "
-        f"there with the tool of your storage, such as: aws s3 sync RUN_FOLDER URI ({path}:6).",
+        "  trial_name_creator: not supported: it is a Python function. Runs are named by algorithm, environment and time "
+        f"({path}:6).",
         f"  num_wrkers: unknown key ({path}:9). Did you mean 'num_workers'?",
         "  gmma: unknown key (-s). Did you mean 'gamma'?",
         f"  There is no environment 'Pendulun-v1'. Did you mean 'Pendulum-v1'? ({path}:3).",
