@@ -65,6 +65,7 @@ ENVIRONMENTS = {
     "reacher": "Reacher-v5",
     "halfcheetah": "HalfCheetah-v5",
     "walker2d": "Walker2d-v5",
+    "pusher": "Pusher-v5",
     "swimmer": "Swimmer-v5",
 }
 """What the first words of a file's name stand for."""
@@ -73,7 +74,7 @@ OTHER_FORMS = {"cartpole-ppo-lstm": "drl/StatelessCartPole-v1", "simple-spread-p
 
 ATARI = ("pong",)
 needs_atari = pytest.mark.skipif(importlib.util.find_spec("ale_py") is None, reason="ale_py is not installed")
-MUJOCO = ("invertedpendulum", "inverteddoublependulum", "reacher", "swimmer", "halfcheetah", "walker2d")
+MUJOCO = ("invertedpendulum", "inverteddoublependulum", "reacher", "swimmer", "halfcheetah", "walker2d", "pusher")
 needs_mujoco = pytest.mark.skipif(
     not all(map(importlib.util.find_spec, ("mujoco", "imageio"))), reason="pip install 'drl-cli[mujoco]'"
 )
