@@ -3,9 +3,10 @@
 import os
 
 import pytest
-from runtime_runs import env_facts, small_config
 
 from drl_cli.algorithms import table
+from drl_cli.algorithms.sac import SACConfig
+from drl_cli.envs import make
 from drl_cli.runtime import assembly, loop_kinds, replay_shards
 from drl_cli.runtime.cluster import ACTOR, InlineCluster
 from drl_cli.runtime.replay_shards import Shards
@@ -20,7 +21,7 @@ def saved(tmp_path, monkeypatch):
 
     def save(is_elsewhere):
         cluster = InlineCluster()
-        args = (small_config(buffer_size=200), policy_spec(), 7, 0)
+        args = (small_config(), policy_spec(), 7, 0)
         kind, first = loop_kinds.REPLAY, ()
         if is_elsewhere:
             kind, first = loop_kinds.REPLAY_ELSEWHERE, (loop_kinds.REPLAY,)
@@ -34,8 +35,14 @@ def saved(tmp_path, monkeypatch):
     return save
 
 
+def small_config():
+    return SACConfig(seed=7, num_workers=0, num_envs_per_worker=2, rollout_fragment_length=8, buffer_size=200)
+
+
 def policy_spec():
-    return assembly.setup_of(table.find("SAC"), small_config(), env_facts("Pendulum-v1")).spec
+    sac, env_id = table.find("SAC"), "Pendulum-v1"
+    env = {"id": env_id, "asked": env_id, "env_config": {}, "spaces": make.check(env_id, {}, sac), "imports": ()}
+    return assembly.setup_of(sac, small_config(), env).spec
 
 
 def test_file_of_a_replay_elsewhere_is_that_of_one_here(saved, tmp_path):

@@ -240,7 +240,7 @@ def test_everything_wrong_with_a_file_is_told_together(write):
             "Unknown algorithm 'SACC'. Did you mean 'SAC'? One that a module registers",
         ),
         ({"run": "CRR", "env": "Pendulum-v1"}, "CRR does not run here: another offline algorithm"),
-        ({**PENDULUM, "set": ["num_atoms=51"]}, "num_atoms: a key of DQN, SimpleQ, APEX, not of SAC (-s)."),
+        ({**PENDULUM, "set": ["num_atoms=51"]}, "num_atoms: a key of XQC, DQN, SimpleQ, APEX, not of SAC (-s)."),
         ({"run": "SAC", "env": "Pendulum-v0", "strict_env": True}, "Pendulum-v0 is retired"),
         ({**PENDULUM, "config": "num_workers=4"}, "--config: 'num_workers=4' is not an object."),
         ({**PENDULUM, "set": ["gamma"]}, "-s: 'gamma' is not an assignment. Write -s key=value"),

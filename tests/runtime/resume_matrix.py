@@ -9,10 +9,12 @@ whose absence makes it acceptable is left out, and what was refused and why is p
 case of the algorithm has is not run again.
 """
 
+import contextlib
 import functools
 import itertools
 import random
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -28,6 +30,7 @@ import gymnasium
 import numpy as np
 import team_envs  # noqa: F401  registers environments of teams
 
+from drl_cli import plugins
 from drl_cli.algorithms import table
 from drl_cli.envs.callbacks import Callbacks, register_callbacks
 from drl_cli.errors import DrlError
@@ -161,9 +164,18 @@ class Dot(gymnasium.Env):
         return image
 
 
-register_callbacks("resume_matrix", Counting)
 gymnasium.register("ResumeDot-v0", entry_point=f"{__name__}:Dot")
 gymnasium.register("ResumeDotBox-v0", entry_point=f"{__name__}:Dot", kwargs={"is_continuous": True})
+
+
+@contextlib.contextmanager
+def registered() -> Iterator[None]:
+    """Have the callbacks of the cases registered; the runs of other tests shall not carry them."""
+    register_callbacks("resume_matrix", Counting)
+    try:
+        yield
+    finally:
+        plugins.CALLBACKS._things.pop("resume_matrix")
 
 
 def experiment(algorithm: str, case: Case) -> tuple[Any, dict[str, Any]]:
@@ -275,4 +287,5 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    main()
+    with registered():
+        main()

@@ -5,6 +5,7 @@ from types import SimpleNamespace
 import pytest
 from runtime_runs import small_config
 
+from drl_cli.algorithms import table
 from drl_cli.envs.preprocessors import NOTHING
 from drl_cli.errors import CheckpointError
 from drl_cli.runtime import assembly, run_restore, run_state
@@ -49,7 +50,7 @@ def test_evaluation_env_config_of_a_team_reaches_its_agents_environment():
 
 
 def test_worker_is_told_the_plan():
-    setup = assembly.RunSetup(None, small_config(), env(), "spec")
+    setup = assembly.RunSetup(table.find("SAC"), small_config(), env(), "spec")
     make = assembly.WorkerMaker("worker", setup, SimpleNamespace(spawn=spawned), "server")
     assert make(0, 0, Standing())[1] == {
         "id": "Pong",

@@ -5,6 +5,7 @@ from types import SimpleNamespace
 import pytest
 from runtime_runs import small_config
 
+from drl_cli.algorithms import table
 from drl_cli.runtime import assembly, ray_cluster
 from drl_cli.runtime.pool import Standing
 
@@ -17,7 +18,7 @@ def asked_by(**keys):
     """Return the resources that a worker asks for."""
     config = small_config(num_workers=2, **keys)
     cluster = SimpleNamespace(spawn=lambda *args: args[4])
-    setup = assembly.RunSetup(None, config, ENV, "spec")
+    setup = assembly.RunSetup(table.find("SAC"), config, ENV, "spec")
     return assembly.WorkerMaker("worker", setup, cluster, "server")(0, 0, Standing())
 
 

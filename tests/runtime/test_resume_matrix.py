@@ -24,6 +24,12 @@ OF_TESTER = "evaluation/custom_metrics/"  # a tester's callbacks begin anew when
 SAMPLE = (("ARS", 1), ("ES", 1), ("A3C", 2))  # that take seconds: a filter or memory, and callbacks
 
 
+@pytest.fixture(autouse=True)
+def own_callbacks():
+    with matrix.registered():
+        yield
+
+
 def started(algorithm, case, restore=None):
     """A started Driver of the case, restored from the checkpoint ``restore``."""
     driver = Driver(algorithm, *matrix.experiment(algorithm, case))

@@ -2,6 +2,7 @@
 
 import pytest
 
+from drl_cli.algorithms import table
 from drl_cli.algorithms.ddpg import DDPGConfig
 from drl_cli.runtime.assembly import RunSetup, WorkerMaker
 from drl_cli.runtime.pool import Standing
@@ -20,7 +21,7 @@ class _Cluster:
 def _made(index, incarnation=0, sampled=0, output=None, **keys):
     config = DDPGConfig(num_envs_per_worker=4, seed=9, learning_starts=2000, **keys)
     env = {"id": "Pendulum-v1", "asked": "Pendulum-v1", "env_config": {"g": 9.0}, "preprocessing": {"frames": 1}}
-    make = WorkerMaker(WORKER, RunSetup(None, config, env, None), _Cluster(), None, output)
+    make = WorkerMaker(WORKER, RunSetup(table.find("DDPG"), config, env, None), _Cluster(), None, output)
     return make(index, incarnation, Standing(sampled))
 
 
