@@ -113,10 +113,16 @@ def discard(out: Path) -> None:
     """Take what was packed and unpacked out of ``out`` in single steps: this script must leave nothing half itself."""
     trash = out.with_name("trash")
     for path in [*out.glob("newest.*"), *out.glob("unpacked/checkpoint_*")]:
-        shutil.rmtree(trash, ignore_errors=True)
+        _remove(trash)  # a killed process may have left a folder or a file there
         os.rename(path, trash)
-        if trash.is_file():
-            trash.unlink()
+    _remove(trash)
+
+
+def _remove(path: Path) -> None:
+    if path.is_dir():
+        shutil.rmtree(path)
+    else:
+        path.unlink(missing_ok=True)
 
 
 def newest(run: Path) -> Checkpoint:
