@@ -21,6 +21,7 @@ import psutil
 STORE_BYTES = 200 * 2**20
 ADDRESS = "127.0.0.1"
 SLEEPING = "Sleeping-v0"
+JOIN_S = 120.0  # in which all nodes have joined
 
 
 class Sleeping(gymnasium.Env):
@@ -90,7 +91,14 @@ class Nodes:
         for count in cpus:
             self.add(count)
         ray.init(address=self._cluster.address, configure_logging=False, log_to_driver=False)
+        until = time.monotonic() + JOIN_S
         while ray.cluster_resources().get("CPU", 0) < sum(cpus):
+            if time.monotonic() > until:
+                self.close()
+                sys.exit(
+                    f"not all nodes have joined within {JOIN_S:.0f} s: where the machine has another address than {ADDRESS}, "
+                    "ray start looks for the head there"
+                )
             if any(node.poll() is not None for node in self.nodes):
                 sys.exit("a node has ended before it joined; type its ray start command to see why")
             time.sleep(0.5)
