@@ -123,6 +123,7 @@ class AgentsCheck:
             with warnings.catch_warnings(record=True) as warned, contextlib.redirect_stdout(io.StringIO()):
                 warnings.simplefilter("always")
                 warnings.simplefilter("ignore", DeprecationWarning)  # of PettingZoo's own modules
+                warnings.simplefilter("ignore", ResourceWarning)  # of whatever the garbage collector finds meanwhile
                 try:
                     load(test)(argument, CYCLES)
                 except Exception as error:  # an assertion of the test, or whatever the environment raises

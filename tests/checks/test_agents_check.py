@@ -48,6 +48,15 @@ def test_warnings_that_gymnasium_colours_are_plain_words(monkeypatch):
     assert findings["PettingZoo's API test"] == ("note", "passed, and warns: no render mode")
 
 
+def test_file_of_other_code_that_the_collector_closes_meanwhile_is_no_warning(monkeypatch):
+    def tested(env, cycles):
+        warnings.warn("unclosed file", ResourceWarning)
+
+    monkeypatch.setattr(agents_check, "load", lambda name: tested)
+    findings, _ = report("classic/connect_four-v3", "aec")
+    assert findings["PettingZoo's API test"] == ("ok", "passed")
+
+
 def test_agents_that_act_at_once_fit_algorithms_of_teams_too():
     findings, rest = report("mpe2/simple_speaker_listener-v4", "parallel")
     assert findings["state"] == ("ok", "14 numbers") and findings["PettingZoo's API test"] == ("ok", "passed")
