@@ -7,9 +7,12 @@ import time
 
 import psutil
 import pytest
+from process_family import asked, children
 
 from drl_cli import process
 from drl_cli.process import StopRequest
+
+ENDED = (False, psutil.STATUS_ZOMBIE)
 
 PROGRAM = """
 import ctypes, subprocess, sys, time
@@ -41,7 +44,7 @@ def ended(program, *numbers):
     for line in started.stdout:
         if line == "up\n":
             break
-    family = psutil.Process(started.pid).children(recursive=True)
+    family = children(started.pid)
     began, lines = time.monotonic(), []
     for number in numbers:
         started.send_signal(number)
@@ -49,7 +52,7 @@ def ended(program, *numbers):
     lines = [*filter(None, lines), *started.stdout.read().splitlines()]
     started.wait(30)
     seconds = time.monotonic() - began
-    left = [one for one in family if one.is_running() and one.status() != psutil.STATUS_ZOMBIE]
+    left = [one for one, status in asked(family, lambda one: one.is_running() and one.status()) if status not in ENDED]
     for one in left:
         one.kill()
     assert len(family) >= 2

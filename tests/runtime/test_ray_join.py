@@ -9,6 +9,7 @@ from pathlib import Path
 
 import psutil
 import pytest
+from process_family import asked, children
 from runtime_runs import env_facts, small_config
 
 from drl_cli import process
@@ -60,13 +61,14 @@ def foreign():
 
 def test_run_joins_a_ray_by_its_address_and_leaves_it_running(foreign, quick_learner):
     address, head = foreign
-    daemons = {p.name() for p in head.children(recursive=True)}
+    daemons = {name for _, name in asked(children(head.pid), lambda process: process.name())}
     assert {"raylet", "gcs_server"} <= daemons
     trainer = Driver("SAC", small_config(**CONFIG), env_facts("Pendulum-v1"), options={"ray": {"address": address}})
     try:
         trainer.start()
-        own = [p for p in psutil.Process().children(recursive=True) if head not in [p, *p.parents()]]
-        assert own == []  # nothing was started beside the Ray that is there
+        parents = asked(children(), lambda process: [process, *process.parents()])
+        # nothing was started beside the Ray that is there
+        assert [process for process, above in parents if head not in above] == []
         worker = psutil.Process(trainer.parts.pool.handles()[0].ready().result())
         assert head in worker.parents()
         while trainer.loop.ledger.updates == 0:
@@ -77,7 +79,7 @@ def test_run_joins_a_ray_by_its_address_and_leaves_it_running(foreign, quick_lea
         trainer.close()
     psutil.wait_procs([worker], timeout=60)
     assert not worker.is_running()
-    assert {"raylet", "gcs_server"} <= {p.name() for p in head.children(recursive=True)}
+    assert {"raylet", "gcs_server"} <= {name for _, name in asked(children(head.pid), lambda process: process.name())}
 
 
 def test_address_where_no_ray_is_ends_in_one_clear_error_at_once():

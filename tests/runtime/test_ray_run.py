@@ -17,6 +17,7 @@ import numpy as np
 import psutil
 import pytest
 from experience_files import random_set
+from process_family import asked, children
 from runtime_runs import env_facts, small_config
 from watched_callbacks import Failing, Noting
 
@@ -132,9 +133,10 @@ def pid_of(trainer, index):
 
 
 def test_every_listening_socket_is_on_loopback(first):
-    ours = [psutil.Process(), *psutil.Process().children(recursive=True)]
-    assert {"raylet", "gcs_server"} <= {process.name() for process in ours}
-    listening = [c for process in ours for c in process.net_connections("inet") if c.status == psutil.CONN_LISTEN]
+    ours = [psutil.Process(), *children()]
+    assert {"raylet", "gcs_server"} <= {name for _, name in asked(ours, lambda process: process.name())}
+    sockets = asked(ours, lambda process: process.net_connections("inet"))
+    listening = [c for _, connections in sockets for c in connections if c.status == psutil.CONN_LISTEN]
     assert len(listening) >= 5
     assert [c.laddr for c in listening if not is_loopback(c.laddr.ip)] == []
 
@@ -142,8 +144,9 @@ def test_every_listening_socket_is_on_loopback(first):
 def test_token_of_ray_is_in_no_command_line_and_no_log(first):
     token = os.environ["RAY_AUTH_TOKEN"]
     assert len(token) == 64
-    family = [psutil.Process(), *psutil.Process().children(recursive=True)]
-    assert [process.name() for process in family if any(token in word for word in process.cmdline())] == []
+    commands = asked([psutil.Process(), *children()], lambda process: process.cmdline())
+    assert len(commands) >= 4
+    assert [process for process, words in commands if any(token in word for word in words)] == []
     folders = [path.parent for path in Path(f"/tmp/drl-{os.getuid()}").glob("*/owner")]
     (mine,) = [path for path in folders if (path / "owner").read_text() == str(os.getpid())]
     assert mine.parent.stat().st_mode & 0o777 == 0o700
@@ -209,8 +212,9 @@ def test_aggregators_join_what_the_learner_learns_from_and_one_that_dies_is_star
 
 def test_ctrl_c_in_the_terminal_does_not_reach_the_actors(first):
     pids = [pid_of(first, 0), pid_of(first, 1), first.parts.server.ready().result()]
-    for child in psutil.Process().children(recursive=True):
-        child.send_signal(signal.SIGINT)  # a terminal sends it to every process of the group
+    asked(
+        children(), lambda child: child.send_signal(signal.SIGINT)
+    )  # as a terminal does, to every process of the group
     sampled = first.loop.sampled
     result = first.train()
     assert result["timesteps_total"] >= sampled + 400
@@ -702,10 +706,10 @@ def test_close_leaves_no_process_and_no_folder(first):
     folder = first._cluster._folder
     assert os.path.isdir(folder)
     assert os.stat(os.path.dirname(folder)).st_mode & 0o077 == 0  # Ray opens its own folder to everybody
-    ours = psutil.Process().children(recursive=True)
+    ours = children()
     assert len(ours) >= 4
     first.close()
     _, alive = psutil.wait_procs(ours, timeout=60)
-    assert [process.cmdline() for process in alive] == []
+    assert [words for _, words in asked(alive, lambda process: process.cmdline())] == []
     assert not os.path.exists(folder)
     first.close()  # again, without harm

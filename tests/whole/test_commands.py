@@ -10,6 +10,7 @@ from pathlib import Path
 
 import psutil
 import pytest
+from process_family import asked, children
 
 from drl_cli import cli
 
@@ -236,8 +237,8 @@ def test_run_over_ray_survives_a_killed_worker_saves_on_interrupt_and_leaves_no_
     small = [*QUICK, *ENDLESS, "--local-dir", tmp_path, "-s", "num_workers=2", "-s", "min_iter_time_s=0.5"]
     process = start("train", *small)
     until_iteration(process, tmp_path, 2)
-    family = psutil.Process(process.pid).children(recursive=True)
-    worker = next(child for child in family if "Worker1" in " ".join(child.cmdline()))
+    commands = asked(children(process.pid), lambda child: " ".join(child.cmdline()))
+    worker = next(child for child, words in commands if "Worker1" in words)
     worker.kill()
     until(process, "worker 1")
     until(process, "iteration")
