@@ -42,6 +42,7 @@ SETTLED_S = 15.0
 KEYS = ("timesteps_per_iteration=300", "evaluation_interval=null", "seed=1", "xla=false")
 INLINE = ("--run", "DQN", "-s", "num_workers=0", "-s", "learning_starts=100")
 SHARDS = ("--run", "APEX", "-s", "num_workers=1", "-s", "learning_starts=100", "-s", "num_replay_shards=1")
+COMPILED = ("--run", "DQN", "-s", "num_workers=0", "-s", "xla=true")
 PPO = ("--run", "PPO", "-s", "num_workers=0", "-s", "train_batch_size=400")
 WITH_RAY = ("--run", "PPO", "-s", "num_workers=2", "-s", "train_batch_size=400")
 
@@ -155,8 +156,14 @@ CONDITIONS = (
     Condition("no more files from iteration 3", (5,), inside(files=0), **SOME),
     Condition("no more files, iterations 3 to 6", (0,), inside(END, files=0), **SOME),
     Condition("memory limit 1 GB (RLIMIT_AS)", (5,), quiet, limits=((AS, 1024 * MB),)),
-    Condition("no more memory (RLIMIT_AS) from iteration 3", (0, 5), inside(memory=0), **SOME),
-    Condition("memory limit 300 MB (control group)", (5,), quiet, memory=300 * MB),
+    Condition("no more memory (RLIMIT_AS) from iteration 3", (5,), inside(memory=MB), **SOME),
+    Condition("no more memory, iterations 3 to 6", (0,), inside(END, memory=MB), **SOME),
+    Condition("killed as if out of memory (SIGKILL)", (-signal.SIGKILL,), inside(signal=9), **SOME),
+    Condition("worker killed as if out of memory, Ray", (0,), inside(worker=9), words=WITH_RAY, **GO_ON),
+    Condition("memory limit 300 MB (control group)", (0,), quiet, memory=300 * MB, **GO_ON),
+    Condition("memory limit 200 MB (control group)", (5,), quiet, memory=200 * MB),
+    Condition("memory limit 350 MB (control group), compiled", (5,), quiet, memory=350 * MB, words=COMPILED),
+    Condition("memory limit 1 GB (control group), Ray", (0, 3, 5), quiet, memory=1024 * MB, words=WITH_RAY),
     Condition("memory limit 150 MB (control group), PPO", (5, -signal.SIGKILL), quiet, memory=150 * MB, words=PPO),
     Condition("stdout on a full device", (0,), quiet, redirect="/dev/full", **GO_ON),
 )

@@ -17,6 +17,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TypeVar
 
+import process_family
+
 from drl_cli import events
 
 T = TypeVar("T")
@@ -160,7 +162,8 @@ def inside(saved: Path, begin: int | None = None, end: int | None = None, **what
 
     ``saved``: the list of checkpoints that the run has reported. ``what``: switch (the file to make), fill (a folder whose disk
     is filled), names (a folder whose disk gets files until it takes no more), signal (a number, sent to the run after
-    that), files (how many more the process may open), memory (how many more bytes), size (bytes that a file may have).
+    that), worker (a number, sent to the process of one of Ray's workers), files (how many more the process may open), memory
+    (the smallest block of it, in bytes, of which there are no more), size (bytes that a file may have).
     """
     settings = {"saved": str(saved), "begin": begin, "end": end, **{name: str(path) for name, path in what.items()}}
     return {SETTING: json.dumps(settings), "PYTHONPATH": os.path.dirname(os.path.abspath(__file__))}
@@ -172,6 +175,7 @@ class _Trouble:
     def __init__(self, settings: dict) -> None:
         self._settings = settings
         self._made: list[str] = []
+        self._taken: list[bytearray] = []
 
     def hear(self, kind: str, fields: dict) -> None:
         """Note a checkpoint; begin or end the trouble."""
@@ -201,11 +205,23 @@ class _Trouble:
             _limit(resource.RLIMIT_NOFILE, lowest + int(settings["files"]))
         if "memory" in settings:
             pages = int(Path("/proc/self/statm").read_text().split()[0])
-            _limit(resource.RLIMIT_AS, pages * resource.getpagesize() + int(settings["memory"]))
+            _limit(resource.RLIMIT_AS, pages * resource.getpagesize())
+            self._take_memory(int(settings["memory"]))
         if "size" in settings:
             _limit(resource.RLIMIT_FSIZE, int(settings["size"]))
+        if "worker" in settings:
+            os.kill(_worker_of_ray(), int(settings["worker"]))
         if "signal" in settings:
             os.kill(os.getpid(), int(settings["signal"]))
+
+    def _take_memory(self, least: int) -> None:
+        """Take what the process has and does not use, as long as there is a block of ``least`` bytes."""
+        size = 2**26
+        while size >= least:
+            try:
+                self._taken.append(bytearray(size))
+            except MemoryError:
+                size //= 2
 
     def _fill(self, path: str) -> None:
         self._made.append(path)
@@ -231,11 +247,18 @@ class _Trouble:
             Path(self._settings["switch"]).unlink()
         for name in LIMITS:
             _limit(name, resource.getrlimit(name)[1])
+        self._taken.clear()
         for path in self._made:
             os.unlink(path)
 
 
 LIMITS = (resource.RLIMIT_NOFILE, resource.RLIMIT_AS, resource.RLIMIT_FSIZE)
+
+
+def _worker_of_ray() -> int:
+    """Return the process of a rollout worker, which Ray starts as a descendant of the run."""
+    named = process_family.asked(process_family.children(), lambda process: process.cmdline())
+    return next(process.pid for process, words in named if words and words[0].startswith("ray::Worker"))
 
 
 def _limit(name: int, value: int) -> None:

@@ -79,16 +79,41 @@ def test_replay_that_cannot_fit_is_refused_with_the_numbers(monkeypatch):
     footprint.check_replay(assembly.setup_of(row, packed, env), {})
 
 
-def test_machine_without_memory_for_the_run_itself_is_refused_without_a_size_of_the_replay(monkeypatch):
-    monkeypatch.setattr(machine, "memory_total", lambda: 300 * 2**20)
+OUT_OF_ROOM = (
+    "a run with TensorFlow takes at least {} of memory beside its replay, and this machine has {}. {} the limit of the"
+)
+
+
+@pytest.mark.parametrize(
+    ("keys", "size", "said"),
+    [
+        ({"xla": True}, 300, ("400 MB", "300 MB", "-s xla=false needs 250 MB; or raise")),
+        ({"xla": True}, 240, ("400 MB", "240 MB", "Raise")),
+        ({"xla": False}, 240, ("250 MB", "240 MB", "Raise")),
+        ({"xla": None}, 240, ("250 MB", "240 MB", "Raise")),  # images are not compiled without a GPU
+        ({"xla": False}, 300, None),
+        ({"xla": True}, 500, None),
+    ],
+)
+def test_machine_without_memory_for_the_run_itself_is_refused_by_what_the_updates_take(monkeypatch, keys, size, said):
+    monkeypatch.setattr(machine, "memory_total", lambda: size * 2**20)
     env = {"spaces": {"obs": IMAGE, "action": DISCRETE}, "preprocessing": {"frames": 4}}
-    setup = assembly.setup_of(table.find("DQN"), DQNConfig(buffer_size=1000), env)
+    setup = assembly.setup_of(table.find("DQN"), DQNConfig(buffer_size=1000, **keys), env)
+    if said is None:
+        footprint.check_replay(setup, {})
+        return
     with pytest.raises(ResourcesExhausted) as refused:
         footprint.check_replay(setup, {})
-    assert str(refused.value) == (
-        "a run with TensorFlow takes about 700 MB of memory beside its replay, and this machine has 300 MB. Raise the limit of "
-        "the container (docker run --memory), or use a larger machine."
-    )
+    assert str(refused.value).startswith(OUT_OF_ROOM.format(*said))
+
+
+@pytest.mark.parametrize(("size", "most"), [(2048, (2048 - 700) * 2**20 // 7089), (450, 100 * 2**20 // 7089)])
+def test_size_of_a_replay_that_is_advised_leaves_room_to_the_run(monkeypatch, size, most):
+    monkeypatch.setattr(machine, "memory_total", lambda: size * 2**20)
+    env = {"spaces": {"obs": IMAGE, "action": DISCRETE}, "preprocessing": {"frames": 4}}
+    setup = assembly.setup_of(table.find("DQN"), DQNConfig(buffer_size=10**6), env)
+    with pytest.raises(ResourcesExhausted, match=f"{most:,} fit with room to spare: -s buffer_size={most}"):
+        footprint.check_replay(setup, {})
 
 
 def test_replays_of_several_policies_are_summed_over_those_that_learn():

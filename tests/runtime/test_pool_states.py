@@ -29,7 +29,7 @@ class Model:
         self.handle = None  # the fake that is there
         self.runs = False  # whether it may be called
         self.calls = []  # numbers of the fragments that are outstanding, oldest first
-        self.asked = self.taken = 0  # fragments of this incarnation
+        self.asked = 0  # fragments of this incarnation
         self.due = 0.0  # when the next incarnation is made, None: never
         self.silent_since = self.slowest = 0.0
 
@@ -69,7 +69,7 @@ class Pool(RuleBasedStateMachine):
                 others = any(other.runs and other.handle.placed.over for other in self.models if other.handle)
                 mark = (index, model.incarnation)
                 [model.handle] = [one for one in self.makes.made if (one.index, one.incarnation) == mark]
-                model.silent_since, model.asked, model.taken = self.clock.now, 0, 0
+                model.silent_since, model.asked = self.clock.now, 0
                 model.runs = model.handle.placed.over or not others
 
     def lose(self, index):
@@ -121,6 +121,7 @@ class Pool(RuleBasedStateMachine):
         index = busy[place % len(busy)]
         model, reference = self.models[index], self.pool.oldest()[index]
         if not reference.over:
+            model.handle.placed.finish(1)  # a process that delivers has its place
             assert model.handle.deliver() is reference
         if reference.error is not None:
             self.losing(index, lambda: self.pool.take(reference))
@@ -128,7 +129,6 @@ class Pool(RuleBasedStateMachine):
         token, columns = self.pool.take(reference)
         assert token.meta[:3] == (index, model.incarnation, model.calls.pop(0))
         assert columns.result() == ("columns", token.meta)
-        model.taken += 1
         model.slowest = max(model.slowest, self.clock.now - model.silent_since)
         model.silent_since, model.deaths, self.taken = self.clock.now, 0, self.taken + 1
 
@@ -158,7 +158,7 @@ class Pool(RuleBasedStateMachine):
         for index, model in enumerate(self.models):
             if model.handle is None:
                 continue
-            if model.handle.placed.over or model.taken:
+            if model.handle.placed.over:
                 model.runs = True
             else:
                 model.silent_since = self.clock.now
