@@ -157,7 +157,6 @@ CONDITIONS = (
     Condition("no more files, iterations 3 to 6", (0,), inside(END, files=0), **SOME),
     Condition("memory limit 1 GB (RLIMIT_AS)", (5,), quiet, limits=((AS, 1024 * MB),)),
     Condition("no more memory (RLIMIT_AS) from iteration 3", (5,), inside(memory=MB), **SOME),
-    Condition("no more memory, iterations 3 to 6", (0,), inside(END, memory=MB), **SOME),
     Condition("killed as if out of memory (SIGKILL)", (-signal.SIGKILL,), inside(signal=9), **SOME),
     Condition("worker killed as if out of memory, Ray", (0,), inside(worker=9), words=WITH_RAY, **GO_ON),
     Condition("memory limit 300 MB (control group)", (0,), quiet, memory=300 * MB, **GO_ON),
@@ -300,7 +299,7 @@ def tried(condition: Condition, top: Path, library: Path) -> tuple[list[str], st
             stack.enter_context(mounted(Path("/dev/shm"), f"size={condition.shm}"))
         group = stack.enter_context(memory_group(condition.memory)) if condition.memory else None
         words = ["train", *condition.words, "--env", "CartPole-v1", "--import", "troubled_machine"]
-        words += [word for key in KEYS for word in ("-s", key)]
+        words += [word for key in KEYS if key.split("=")[0] not in " ".join(condition.words) for word in ("-s", key)]
         words += ["--local-dir", str(folder), "--checkpoint-freq", "1", "--stop", f"training_iteration={ITERATIONS}"]
         ending = run(words, condition, condition.env(place), group)
         place.switch.unlink(missing_ok=True)

@@ -49,10 +49,10 @@ def test_warnings_that_gymnasium_colours_are_plain_words(monkeypatch):
 
 
 def test_file_of_other_code_that_the_collector_closes_meanwhile_is_no_warning(monkeypatch):
-    def tested(env, cycles):
+    def warns(env, cycles):
         warnings.warn("unclosed file", ResourceWarning, stacklevel=1)
 
-    monkeypatch.setattr(agents_check, "load", lambda name: tested)
+    monkeypatch.setattr(agents_check, "load", lambda name: warns)
     findings, _ = report("classic/connect_four-v3", "aec")
     assert findings["PettingZoo's API test"] == ("ok", "passed")
 

@@ -100,7 +100,7 @@ def test_manifest_keeps_the_name_and_options_and_is_refused_where_it_is_not_regi
 
 @pytest.mark.parametrize("action", [DiscreteSpec(4, 2), BOX], ids=["Discrete", "Box"])
 def test_try_out_of_a_right_distribution_refuses_nothing(action):
-    of(Even if action is not BOX else Uniform, action).try_out()
+    assert of(Even if action is not BOX else Uniform, action).try_out() is None
 
 
 @pytest.mark.parametrize(

@@ -85,6 +85,8 @@ def test_journal_whose_disk_is_full_at_the_end_closes_without_an_error(tmp_path)
     events.report("warning", text="x")
     log.close()
     made.close()
+    assert run_folder.lock_state(made.path) is False
+    assert json.loads((made.path / "status.json").read_text())["state"] == "running"
 
 
 def test_journal_writes_its_log_as_json_lines(tmp_path):

@@ -55,7 +55,7 @@ def test_trial_of_a_search_reserves_what_its_parts_are_placed_by():
     [{}, {"num_gpus": 1}, {"num_gpus": 1, "custom_resources_for_learner": {"fast": 1}}, {"memory_for_replay": 2**32}],
 )
 def test_resources_that_a_node_has_are_accepted(given):
-    placement.check(small_config(**APART, **given), cluster())
+    assert placement.check(small_config(**APART, **given), cluster()) is None
 
 
 @pytest.mark.parametrize(
@@ -93,7 +93,7 @@ def test_resources_of_two_nodes_are_not_added_up():
 
 def test_nodes_that_may_still_join_are_waited_for():
     config = small_config(**APART, custom_resources_for_learner={"fats": 1})
-    placement.check(config, cluster(is_patient=True))
+    assert placement.check(config, cluster(is_patient=True)) is None
 
 
 def test_part_without_a_place_ends_the_start(monkeypatch):

@@ -83,7 +83,8 @@ def differing(results, expected):
     return found
 
 
-def check(algorithm, number, tmp_path):
+def differences(algorithm, number, tmp_path):
+    """What differs between the run of a case and the same run interrupted, in results and in the last checkpoint."""
     case = matrix.cases(algorithm)[number]
     if isinstance(case, str):
         pytest.skip(case)
@@ -97,11 +98,11 @@ def check(algorithm, number, tmp_path):
     assert expected[-1]["info"]["num_updates"] > expected[0]["info"]["num_updates"]
     (tmp_path / "parts").mkdir()
     results, last = interrupted(algorithm, number, case, tmp_path / "parts")
-    assert differing(results, expected) == []
     arrays, state = saved(path)
     others, told = saved(last)
-    assert [name for name in arrays if arrays[name] != others.get(name)] == []
-    assert told == state
+    found = [f"bytes of {name}" for name in {**arrays, **others} if arrays.get(name) != others.get(name)]
+    found += [f"{name} of state.json" for name in {**state, **told} if told.get(name) != state.get(name)]
+    return differing(results, expected) + found
 
 
 def test_combinations_have_every_pair_of_values_of_two_features():
@@ -115,10 +116,10 @@ def test_combinations_have_every_pair_of_values_of_two_features():
 @pytest.mark.parametrize(("algorithm", "number"), SAMPLE)
 def test_run_interrupted_five_times_equals_the_whole_run(algorithm, number, tmp_path):
     assert not isinstance(matrix.cases(algorithm)[number], str)
-    check(algorithm, number, tmp_path)
+    assert differences(algorithm, number, tmp_path) == []
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize(("algorithm", "number"), ALL)
 def test_run_of_the_matrix_interrupted_five_times_equals_the_whole_run(algorithm, number, tmp_path):
-    check(algorithm, number, tmp_path)
+    assert differences(algorithm, number, tmp_path) == []
