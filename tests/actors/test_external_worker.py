@@ -9,6 +9,7 @@ import threading
 import time
 
 import numpy as np
+import psutil
 import pytest
 
 from drl_cli.actors import policy_server
@@ -317,6 +318,18 @@ def test_state_is_loaded_without_the_episodes_that_were_running(serve):
     assert other.worker.load(*served.worker.state()) == 1
     token, columns = other.worker.collect()
     assert (token.meta.sequence, columns) == (len(tokens), None)
+
+
+def listening():
+    found = psutil.Process().net_connections("inet")
+    return {tuple(one.laddr) for one in found if one.status == psutil.CONN_LISTEN}
+
+
+@pytest.mark.parametrize(("served", "address"), [({}, "127.0.0.1"), ({"address": "0.0.0.0"}, "0.0.0.0")])
+def test_server_listens_on_loopback_alone_unless_an_address_is_given(serve, served, address):
+    before = listening()
+    port = int(serve("DQN", served=served).worker.url.rpartition(":")[2])
+    assert listening() - before == {(address, port)}
 
 
 def test_port_that_is_in_use_is_one_line(serve):

@@ -47,6 +47,9 @@ QUICK = {
 }
 
 
+POLICY_TOKEN = "of a policy server's clients"
+
+
 @pytest.fixture(scope="module")
 def first():
     """The run that starts Ray."""
@@ -55,6 +58,7 @@ def first():
         here = os.path.dirname(__file__)
         patch.setenv("PYTHONPATH", here, prepend=os.pathsep)  # for runtime_envs
         patch.setenv("PYTHONPATH", os.path.dirname(here), prepend=os.pathsep)  # for watched_callbacks
+        patch.setenv("DRL_POLICY_TOKEN", POLICY_TOKEN)  # Ray's processes inherit it
         trainer.start()
         until_learning(trainer)
         yield trainer
@@ -141,17 +145,18 @@ def test_every_listening_socket_is_on_loopback(first):
     assert [c.laddr for c in listening if not is_loopback(c.laddr.ip)] == []
 
 
-def test_token_of_ray_is_in_no_command_line_and_no_log(first):
-    token = os.environ["RAY_AUTH_TOKEN"]
-    assert len(token) == 64
+def test_tokens_of_ray_and_of_clients_are_in_no_command_line_and_no_log(first):
+    tokens = (os.environ["RAY_AUTH_TOKEN"], POLICY_TOKEN)
+    assert len(tokens[0]) == 64
     commands = asked([psutil.Process(), *children()], lambda process: process.cmdline())
     assert len(commands) >= 4
-    assert [process for process, words in commands if any(token in word for word in words)] == []
+    assert [process for process, words in commands if any(token in word for word in words for token in tokens)] == []
     folders = [path.parent for path in Path(f"/tmp/drl-{os.getuid()}").glob("*/owner")]
     (mine,) = [path for path in folders if (path / "owner").read_text() == str(os.getpid())]
     assert mine.parent.stat().st_mode & 0o777 == 0o700
     held = [path for path in mine.rglob("*") if path.is_file() and path.stat().st_size < 2**24]
-    assert len(held) > 10 and [path for path in held if token.encode() in path.read_bytes()] == []
+    assert len(held) > 10
+    assert [path for path in held if any(token.encode() in path.read_bytes() for token in tokens)] == []
 
 
 def test_weights_move_through_ray_s_tensorflow_variables(first):

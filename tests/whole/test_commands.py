@@ -12,7 +12,7 @@ import psutil
 import pytest
 from process_family import asked, children
 
-from drl_cli import cli
+from drl_cli import cli, events
 
 pytestmark = pytest.mark.process
 
@@ -232,8 +232,28 @@ def test_environment_that_fails_in_reset_is_refused_before_anything_starts(tmp_p
     assert not (tmp_path / "results").exists()
 
 
+def test_run_without_workers_opens_no_socket(tmp_path):
+    found = []
+
+    def look(kind, fields):
+        if kind == "result":
+            found.append(psutil.Process().net_connections("inet"))
+
+    before, unsubscribe = psutil.Process().net_connections("inet"), events.subscribe(look)
+    try:
+        assert here("train", *LIGHT, "--stop", "training_iteration=2", "--local-dir", tmp_path) == 0
+    finally:
+        unsubscribe()
+    assert [[socket for socket in sockets if socket not in before] for sockets in found] == [[], []]
+
+
+TOKENS = {"RAY_AUTH_TOKEN": "0123456789abcdef" * 4, "DRL_POLICY_TOKEN": "a token of this run"}
+
+
 @pytest.mark.ray
-def test_run_over_ray_survives_a_killed_worker_saves_on_interrupt_and_leaves_no_process(tmp_path):
+def test_run_over_ray_survives_a_killed_worker_saves_on_interrupt_and_leaves_no_process(tmp_path, monkeypatch):
+    for name, token in TOKENS.items():
+        monkeypatch.setenv(name, token)
     small = [*QUICK, *ENDLESS, "--local-dir", tmp_path, "-s", "num_workers=2", "-s", "min_iter_time_s=0.5"]
     process = start("train", *small)
     until_iteration(process, tmp_path, 2)
@@ -248,5 +268,9 @@ def test_run_over_ray_survives_a_killed_worker_saves_on_interrupt_and_leaves_no_
     assert "Traceback" not in errors
     run = the_run(tmp_path)
     assert rows(run)[-1]["num_restarts"] == 1
+    assert here("report", run, "-o", tmp_path / "report.html") == 0
+    written = [path.read_bytes() for path in tmp_path.rglob("*") if path.is_file()]
+    seen = b"".join([*written, *(part.encode() for part in (*(words for _, words in commands), output, errors))])
+    assert len(written) > 8 and not [name for name, token in TOKENS.items() if token.encode() in seen]
     assert f"drl train --resume {run}" in output + errors  # errors: where a busy machine leaves no time to come to rest
     assert processes_of(process.pid) == []

@@ -81,7 +81,8 @@ def test_run_learns_from_a_simulator_is_interrupted_and_resumed(simulator, port,
     thread = beside(interrupting)
     assert train("DQN", port, '{"timesteps_total": 100000}', **DQN) == 130
     expect_over(thread)
-    said = capsys.readouterr().err
+    assert cli.main(["report", "runs", "-o", "report.html", "--local-dir", "runs"]) == 0
+    said = "".join(capsys.readouterr())
     assert f"policy server: 127.0.0.1:{port}, up to 4 episodes at once" in said
     (folder,) = (path.parent for path in tmp_path.glob("runs/*/*/params.json"))
     before = rows(folder)[-1]
@@ -93,10 +94,12 @@ def test_run_learns_from_a_simulator_is_interrupted_and_resumed(simulator, port,
     steps = before["timesteps_total"] + 400
     assert cli.main(["train", "--resume", str(folder), "--stop", json.dumps({"timesteps_total": steps})]) == 0
     expect_over(thread)
-    assert "Resumed, but not bit for bit: its simulators are elsewhere" in capsys.readouterr().err
+    said += (again := "".join(capsys.readouterr()))
+    assert "Resumed, but not bit for bit: its simulators are elsewhere" in again
     assert rows(folder)[-1]["timesteps_total"] >= steps
-    files = [path for path in folder.rglob("*") if path.is_file()]
-    assert len(files) > 8 and not any(b"a token of this test" in path.read_bytes() for path in files)
+    files = [tmp_path / "report.html", *(path for path in folder.rglob("*") if path.is_file())]
+    assert len(files) > 9 and not any(b"a token of this test" in path.read_bytes() for path in files)
+    assert "a token of this test" not in said
 
 
 def test_ppo_learns_from_two_simulators(simulator, port, tmp_path):
