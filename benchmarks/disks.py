@@ -7,9 +7,10 @@
 Each condition is a short ``drl train`` (DQN or PPO on CartPole-v1, inline; with Ray where shared memory or workers are the
 subject) with a checkpoint every iteration. The trouble begins at the third iteration, unless it is there from the start. A run
 passes when it ended with a documented exit code or the signal that the condition foresees, printed no traceback, left every
-checkpoint that it had reported intact (checked as ``drl checkpoint verify`` does), and, once the condition is over, can be
-resumed. Full disks are tmpfs mounts in a mount namespace of this script's own, which takes root; errors, slowness and clocks
-come from the library of ``tests/troubled_machine.py``, which takes a C compiler. What cannot be made is skipped, and said.
+checkpoint that it had reported intact (checked as ``drl checkpoint verify`` does), left no process behind, and, once the
+condition is over, can be resumed. Full disks are tmpfs mounts in a mount namespace of this script's own, which takes root;
+errors, slowness and clocks come from the library of ``tests/troubled_machine.py``, which takes a C compiler. What cannot be
+made is skipped, and said.
 """
 
 import argparse
@@ -30,6 +31,8 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "tests"))
 
+import process_family
+import psutil
 import troubled_machine as trouble
 
 from drl_cli.checks import verify
@@ -158,6 +161,9 @@ CONDITIONS = (
     Condition("memory limit 1 GB (RLIMIT_AS)", (5,), quiet, limits=((AS, 1024 * MB),)),
     Condition("no more memory (RLIMIT_AS) from iteration 3", (5,), inside(memory=MB), **SOME),
     Condition("killed as if out of memory (SIGKILL)", (-signal.SIGKILL,), inside(signal=9), **SOME),
+    Condition(
+        "killed as if out of memory (SIGKILL), Ray", (-signal.SIGKILL,), inside(signal=9), words=WITH_RAY, **SOME
+    ),
     Condition("worker killed as if out of memory, Ray", (0,), inside(worker=9), words=WITH_RAY, **GO_ON),
     Condition("memory limit 300 MB (control group)", (0,), quiet, memory=300 * MB, **GO_ON),
     Condition("memory limit 200 MB (control group)", (5,), quiet, memory=200 * MB),
@@ -270,6 +276,26 @@ def judged(condition: Condition, place: Place, ending: Ending) -> tuple[list[str
     return wrong, f"{whole} of {len(names)}"
 
 
+def left_over(place: Place) -> list[str]:
+    """Return the names of processes of the run that are there ``SETTLED_S`` after it ended, and end them."""
+
+    def belongs(process: psutil.Process) -> bool:
+        try:
+            return str(place.saved) in process.environ().get(trouble.SETTING, "")
+        except psutil.AccessDenied:
+            return False  # of another user
+
+    until = time.monotonic() + SETTLED_S
+    while True:
+        found = [process for process, is_ours in process_family.asked(psutil.process_iter(), belongs) if is_ours]
+        if not found or time.monotonic() > until:
+            break
+        time.sleep(0.2)
+    names = [name for _, name in process_family.asked(found, lambda process: process.name())]
+    process_family.asked(found, lambda process: process.kill())
+    return sorted(names)
+
+
 def last_line(said: str) -> str:
     """Return the last line that names an error or how the run ended."""
     lines = [line.strip() for line in said.splitlines() if line.strip()]
@@ -306,6 +332,8 @@ def tried(condition: Condition, top: Path, library: Path) -> tuple[list[str], st
         for path in (*folder.glob(".filler"), *folder.glob(".name-*")):
             path.unlink()
         wrong, checkpoints = judged(condition, place, ending)
+        left = left_over(place)
+        wrong += [f"processes are left: {', '.join(left)}"] if left else []
         if condition.resumes and not wrong:
             wrong += resumed(condition, place)
     return wrong, checkpoints, ending
