@@ -24,7 +24,7 @@ import numpy as np
 from drl_cli import events, process
 from drl_cli.actors.part_records import ScoredEpisode
 from drl_cli.config.episode_metrics import summary
-from drl_cli.config.result_names import EVALUATION_REWARD, Goal
+from drl_cli.config.result_names import EVALUATION_REWARD, NUMBER_FIELDS, Goal
 from drl_cli.config.sections.common import CommonKeys
 from drl_cli.config.sections.estimates import methods
 from drl_cli.contracts import Call
@@ -32,6 +32,10 @@ from drl_cli.randomness import number
 from drl_cli.runtime.run_state import RunMoment
 
 ROUND = 16  # episodes of a round: what a tester steps side by side (actors.tester)
+NUMBERS = {  # of an evaluation's result, and of how the goal was reached
+    *(field.removeprefix("evaluation/") for field in NUMBER_FIELDS if field.startswith("evaluation/")),
+    *("training_iteration", "timesteps_total", "num_updates", "target", "value", "confirmed", "seconds"),
+}
 ESTIMATES = "off_policy_estimator"  # what recorded episodes say, beside the scores of a snapshot
 
 
@@ -220,7 +224,12 @@ class Scoring:
         }
 
     def load(self, facts: Mapping[str, Any], exact: bool) -> None:
-        """Continue from ``state``; only the same run (``exact``) with the same goal has touched it already."""
+        """Continue from ``state``; only the same run (``exact``) with the same goal has touched it already.
+
+        Raises TypeError where ``facts`` has another form.
+        """
+        for name in ("newest", "touched"):
+            _check_scores(f"scoring.{name}", facts[name])
         self.count, self.newest_result = facts["count"], facts["newest"]
         touched = {"metric": EVALUATION_REWARD} | (facts["touched"] or {})  # an older checkpoint names no metric
         if exact and facts["touched"] and (touched["metric"], touched["target"]) == self._goal:
@@ -229,3 +238,12 @@ class Scoring:
     def abandon(self) -> None:
         """Forget the evaluation that is under way."""
         self._stage, self._call = Stage.IDLE, None
+
+
+def _check_scores(name: str, stored: Any) -> None:
+    """Raise TypeError unless ``stored`` is None or has only numbers, and None, where an evaluation's result has numbers."""
+    if not isinstance(stored, dict | None):
+        raise TypeError(f"{name} is {str(stored)[:40]!r}, and no dict")
+    for field, value in (stored or {}).items():
+        if field in NUMBERS and not isinstance(value, int | float | None):
+            raise TypeError(f"{name}.{field} is {str(value)[:40]!r}, and no number")
