@@ -6,6 +6,7 @@
 
 import errno
 import os
+import signal
 import subprocess
 import sys
 import time
@@ -35,8 +36,8 @@ CASES = {  # calls and what they fail with, when that ends, exit code, checkpoin
 }
 
 
-def run_below(tmp_path, env, spoil):
-    """Run ``drl train`` in trouble; returns (exit code, what it said)."""
+def words_of(tmp_path):
+    """A run of six iterations with a checkpoint after each."""
     words = [
         "train",
         *WORDS,
@@ -47,11 +48,21 @@ def run_below(tmp_path, env, spoil):
         "--import",
         "troubled_machine",
     ]
-    words += ["--local-dir", str(tmp_path / "results"), "--stop", "training_iteration=6"]
+    return [*words, "--local-dir", str(tmp_path / "results"), "--stop", "training_iteration=6"]
+
+
+def run_apart(words, env):
+    """Run ``drl`` in a process of its own; returns (exit code, what it said)."""
+    command = [sys.executable, "-m", "drl_cli", *words]
+    done = subprocess.run(command, env={**os.environ, **env}, capture_output=True, text=True, timeout=120)
+    return done.returncode, done.stdout + done.stderr
+
+
+def run_below(tmp_path, env, spoil):
+    """Run ``drl train`` in trouble; returns (exit code, what it said)."""
+    words = words_of(tmp_path)
     if trouble.has_compiler():
-        command = [sys.executable, "-m", "drl_cli", *words]
-        done = subprocess.run(command, env={**os.environ, **env}, capture_output=True, text=True, timeout=120)
-        return done.returncode, done.stdout + done.stderr
+        return run_apart(words, env)
     with pytest.MonkeyPatch.context() as patch:
         spoil(patch)
         return trouble.heard_inside(env, lambda: cli.main(words)), ""
@@ -110,3 +121,16 @@ def test_run_whose_clock_jumps_back_saves_every_checkpoint(tmp_path, library):
     spoil = lambda patch: patch.setattr(time, "time", lambda: real() - 2**31 * switch.exists())  # noqa: E731
     assert run_below(tmp_path, env, spoil)[0] == 0
     assert checkpoints(tmp_path) == [1, 2, 3, 4, 5, 6]
+
+
+@pytest.mark.parametrize(
+    ("what", "expected"),
+    [({"memory": 2**18}, 5), ({"signal": signal.SIGKILL}, -signal.SIGKILL)],
+    ids=["refused", "killed"],
+)
+def test_run_that_gets_no_more_memory_or_is_killed_for_it_keeps_what_it_saved_and_goes_on(tmp_path, what, expected):
+    code, said = run_apart(words_of(tmp_path), trouble.inside(tmp_path / "saved", 3, **what))
+    assert (code, "Traceback" in said, "a bug in drl" in said) == (expected, False, False), said
+    assert checkpoints(tmp_path) == [1, 2]
+    run = next((tmp_path / "results" / "default").glob("*"))
+    assert cli.main(["train", f"--resume={run}", "--stop", "training_iteration=4"]) == 0
