@@ -139,7 +139,7 @@ def _outcome(name: str, nodes: Nodes, options: argparse.Namespace, is_disturbed:
     try:
         run.start()
         pool, ledger = run.parts.pool, run.loop.ledger
-        while not ledger.updates or not all(member.slowest for member in pool._members):
+        while not ledger.updates or len(pool.delivered()) < WORKERS:
             run.train()
         if is_disturbed:
             killer.start()
