@@ -5,8 +5,8 @@ Used by ``scaling.py`` and ``chaos.py``. Workers import this module for its envi
 
 from __future__ import annotations
 
-import contextlib
 import os
+import signal
 import subprocess
 import sys
 import time
@@ -16,13 +16,15 @@ from typing import Any
 
 import gymnasium
 import numpy as np
-import psutil
+
+from drl_cli import process
 
 STORE_BYTES = 200 * 2**20
 ADDRESS = "127.0.0.1"
 SLEEPING = "Sleeping-v0"
 JOIN_S = 120.0  # in which a node joins
 STARTS = 3  # of a node
+KILL_S = 10.0  # for killed daemons to be gone
 
 
 class Sleeping(gymnasium.Env):
@@ -74,8 +76,6 @@ class Nodes:
 
     def __init__(self, cpus: list[int]) -> None:
         """``cpus``: of each node beside the head."""
-        from drl_cli import process
-
         process.prepare_ray()
         os.environ["PYTHONPATH"] = os.pathsep.join([str(Path(__file__).parent), os.environ.get("PYTHONPATH", "")])
         import ray
@@ -84,6 +84,7 @@ class Nodes:
         self._ray, self.nodes = ray, []
         self._cluster = Cluster(initialize_head=True, head_node_args={**_options(0), "include_dashboard": False})
         ray.init(address=self._cluster.address, configure_logging=False, log_to_driver=False)
+        signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # after Ray, whose own handler aborts
         until = time.monotonic() + JOIN_S * len(cpus)
         for number, count in enumerate(cpus, 1):  # one by one: a node whose start takes longer than 30 s gives up
             self.add(count)
@@ -112,6 +113,7 @@ class Nodes:
         self._ray.shutdown()
         while self.nodes:
             self.kill(0)
+        process.kill_descendants(KILL_S)  # the head's
         self._cluster.shutdown()
 
 
@@ -134,18 +136,12 @@ def be_a_node(address: str, cpus: int) -> None:
             Node(RayParams(gcs_address=address, include_log_monitor=False, **options), head=False)
         except Exception as error:  # on a busy machine it can take longer than Ray's 30 s
             print(error, file=sys.stderr)
-            _kill_children()
+            process.kill_descendants(KILL_S)
         else:
             sys.stdin.read()
             break
-    _kill_children()
+    process.kill_descendants(KILL_S)
     os._exit(0)  # Ray's own way out waits for what is dead
-
-
-def _kill_children() -> None:
-    for one in psutil.Process().children(recursive=True):  # the stopped ones too
-        with contextlib.suppress(psutil.NoSuchProcess):
-            one.kill()
 
 
 if __name__ == "__main__":
