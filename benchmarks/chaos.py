@@ -4,11 +4,11 @@
     python benchmarks/chaos.py --only sac --seconds 600 --worker-every 5 --node-every 30 --stopped 0.5
 
 Four workers on three Ray nodes on this machine. Every few seconds a worker's process is killed, or with the share ``--stopped``
-stopped (SIGSTOP), and every half minute a node is killed; a new one joins at once. A stopped worker is replaced when it has been
-silent for ``--silence`` seconds (60 in a run), or for 20 times as long as its slowest fragment took, whichever is more. Time counts
-from the moment at which all workers have delivered and the learner has made an update. The sum holds where requested = learnt +
-lost + dropped + waiting, of fragments, after the loop has come to rest. The exit code is 1 where a sum does not hold or a goal was
-not reached. ``kill_parts.py`` kills the driver and the daemons of Ray.
+stopped (SIGSTOP), and every half minute a node is killed; a new one joins at once. A stopped worker is replaced when it has
+been silent for ``--silence`` seconds (60 in a run), or for 20 times as long as its slowest fragment took, whichever is more.
+Time counts from the moment at which all workers have delivered and the learner has made an update. The sum holds where
+requested = learnt + lost + dropped + waiting, of fragments, after the loop has come to rest. The exit code is 1 where a sum
+does not hold or a goal was not reached. ``kill_parts.py`` kills the driver and the daemons of Ray.
 """
 
 from __future__ import annotations

@@ -85,16 +85,19 @@ class Nodes:
         self._cluster = Cluster(initialize_head=True, head_node_args={**_options(0), "include_dashboard": False})
         ray.init(address=self._cluster.address, configure_logging=False, log_to_driver=False)
         signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # after Ray, whose own handler aborts
-        until = time.monotonic() + JOIN_S * len(cpus)
-        for number, count in enumerate(cpus, 1):  # one by one: a node whose start takes longer than 30 s gives up
-            self.add(count)
-            while ray.cluster_resources().get("CPU", 0) < sum(cpus[:number]):
-                if time.monotonic() > until or self.nodes[-1].poll() is not None:
-                    self.close()
-                    sys.exit(
-                        f"node {number} of {len(cpus)} has not joined; the logs are in /tmp/ray/session_latest/logs"
-                    )
-                time.sleep(0.5)
+        for count in cpus:  # one by one: a node whose start takes longer than 30 s gives up
+            self.join(count)
+
+    def join(self, cpus: int) -> None:
+        """Start a node and wait until it has joined; without any success the script ends."""
+        before, until = self._ray.cluster_resources().get("CPU", 0), time.monotonic() + JOIN_S
+        self.add(cpus)
+        while self._ray.cluster_resources().get("CPU", 0) < before + cpus:
+            if time.monotonic() > until or self.nodes[-1].poll() is not None:
+                number = len(self.nodes)
+                self.close()
+                sys.exit(f"node {number} has not joined; the logs are in /tmp/ray/session_latest/logs")
+            time.sleep(0.5)
 
     def add(self, cpus: int) -> None:
         """Start a node; it joins later."""
