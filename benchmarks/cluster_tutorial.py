@@ -5,9 +5,9 @@
 
 It runs itself again by ``unshare`` in namespaces of its own. There the only network is loopback, so that ``ray start`` with an
 address finds the head at 127.0.0.1 (elsewhere it takes this address for the machine's other one), no socket can be reached from
-outside, and nothing is left when it ends. Each ``ray start`` is a node; HEAD is 127.0.0.1. What is added to the commands: sizes
-and resources of the nodes (``NODES``), and for ``drl train`` the end after an iteration (``TRAIN``). The one with ``auto`` is
-ended by Ctrl-C (130).
+outside, and nothing is left when it ends. Each ``ray start`` is a node. The commands are run as they stand there but for what
+``IN_PLACE`` replaces, sizes and resources of the nodes (``NODES``), and the end of ``drl train`` after updates (``TRAIN``).
+The one with ``auto`` is ended by Ctrl-C (130).
 """
 
 from __future__ import annotations
@@ -29,8 +29,13 @@ import psutil
 
 PAGE = Path(__file__).parent.parent / "docs/tutorials/cluster.rst"
 SMALL = ["--object-store-memory", "200000000", "--disable-usage-stats"]
-NODES = (["--num-cpus", "16"], ["--num-cpus", "4", "--num-gpus", "1"], ["--num-cpus", "2"])  # in the order of the page
-TRAIN = ["--stop", "training_iteration=1"]
+NODES = (
+    ["--num-cpus", "16"],
+    ["--num-cpus", "4", "--resources", '{"fast": 1}'],
+    ["--num-cpus", "2"],
+)  # in the page's order
+IN_PLACE = {"HEAD": "127.0.0.1", "num_gpus=1": "custom_resources_for_learner.fast=1"}  # a machine without a GPU
+TRAIN = ["--stop", "info/num_updates=1"]
 SEARCH = ["--num-samples", "2"]
 MODULES = {"ray": "ray.scripts.scripts", "drl": "drl_cli"}
 INTERRUPTED = "--ray-address auto"
@@ -71,7 +76,8 @@ def _all(only: str) -> int:
     failed, nodes = 0, iter(NODES)
     found = commands(PAGE.read_text())
     for words in sorted(found, key=lambda words: words[0] != "ray"):  # all nodes first
-        words = [word.replace("HEAD", "127.0.0.1") for word in words]
+        for typed, run in IN_PLACE.items():
+            words = [word.replace(typed, run) for word in words]
         if words[0] == "ray":
             words += [*SMALL, *next(nodes)]
         elif only not in " ".join(words):

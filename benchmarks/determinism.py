@@ -90,34 +90,40 @@ def main():
             for file in options.cost:
                 cost(file, options)
             return 0
-        different = [name for name in options.rows if not is_equal(name, options)]
-        return 1 if different else 0
+        return 0 if are_equal(options) else 1
     finally:
         if cluster is not None:
             cluster.close()
 
 
-def is_equal(name, options):
-    """Run a row with each number of workers; returns whether all weights were equal after each iteration."""
-    found = {}
+def are_equal(options):
+    """Run each row with each number of workers; returns whether all weights of a row were equal after each iteration."""
+    found = {name: [] for name in options.rows}
     for workers in options.workers:
-        env, keys = ROWS[name]
         if options.nodes:
             grow(workers, options)
-        own = {"num_workers": workers, "num_cpus_per_worker": 1 if options.nodes else 0}
-        driver = started(name, env, BASE | keys | own)
-        killer = Killer(driver, options.kills if workers else 0)
-        try:
-            found[workers] = [digest(driver) for _ in range(options.iterations)]
-            nodes = len({handle.node().result() for handle in driver.parts.pool.placed().values()} if workers else ())
-        finally:
-            killed = killer.stop()
-            driver.close()
-        print(f"{name:8} {workers} workers on {nodes} nodes, {killed} killed: {' '.join(found[workers])}", flush=True)
-    first = next(iter(found.values()))
-    equal = all(one == first for one in found.values())
-    print(f"{name:8} {'equal' if equal else 'DIFFERENT'}", flush=True)
-    return equal
+        for name in options.rows:
+            found[name].append(digests(name, workers, options))
+    equal = {name: all(one == runs[0] for one in runs) for name, runs in found.items()}
+    for name, is_equal in equal.items():
+        print(f"{name:8} {'equal' if is_equal else 'DIFFERENT'}", flush=True)
+    return all(equal.values())
+
+
+def digests(name, workers, options):
+    """Return the digests of a run of the row ``name`` with so many workers, and print them."""
+    env, keys = ROWS[name]
+    own = {"num_workers": workers, "num_cpus_per_worker": 1 if options.nodes else 0}
+    driver = started(name, env, BASE | keys | own)
+    killer = Killer(driver, options.kills if workers else 0)
+    try:
+        found = [digest(driver) for _ in range(options.iterations)]
+        nodes = len({handle.node().result() for handle in driver.parts.pool.placed().values()}) if workers else 0
+    finally:
+        killed = killer.stop()
+        driver.close()
+    print(f"{name:8} {workers} workers on {nodes} nodes, {killed} killed: {' '.join(found)}", flush=True)
+    return found
 
 
 def grow(workers, options):
