@@ -43,7 +43,7 @@ SETTINGS: dict[str, tuple[str, str, float, dict[str, Any]]] = {
     "impala": ("IMPALA", "CartPole-v1", 150, {"rollout_fragment_length": 50, "train_batch_size": 800, "lr": 1e-3}),
     "sac": ("SAC", "Pendulum-v1", -400, {"num_envs_per_worker": 2, "learning_starts": 1000}),
     "apex": ("APEX", "CartPole-v1", 150, {"num_replay_shards": 2, "learning_starts": 1000, "lr": 1e-3, "n_step": 5}),
-    "es": ("ES", "CartPole-v1", 150, {"episodes_per_batch": 24, "noise_stdev": 0.3}),
+    "es": ("ES", "CartPole-v1", 150, {"episodes_per_batch": 24, "noise_stdev": 0.3, "num_envs_per_worker": 4}),
 }
 """Name → (algorithm, environment, goal: mean return of recent episodes, config)."""
 REPLAY = ("sac", "apex")  # what they store is learnt from; progress is updates
