@@ -1,12 +1,14 @@
 """Runs whose workers and nodes are killed, against undisturbed ones: the goal, the steps learnt, and the sum of all fragments.
 
-    python benchmarks/chaos.py                               # PPO, IMPALA and SAC, 60 s each
-    python benchmarks/chaos.py --only sac --seconds 600 --worker-every 5 --node-every 30
+    python benchmarks/chaos.py                               # PPO, IMPALA, SAC, APEX and ES, twice 60 s each
+    python benchmarks/chaos.py --only sac --seconds 600 --worker-every 5 --node-every 30 --stopped 0.5
 
-Four workers on three Ray nodes on this machine. Every few seconds a worker's process is killed, and every half minute a
-node; a new one joins at once. Time counts from the moment at which all workers have delivered and the learner has made an
-update. The sum holds where requested = learnt + lost + dropped + waiting, of fragments, after the loop has come to rest. The
-exit code is 1 where a sum does not hold or a goal was not reached.
+Four workers on three Ray nodes on this machine. Every few seconds a worker's process is killed, or with the share ``--stopped``
+stopped (SIGSTOP), and every half minute a node is killed; a new one joins at once. A stopped worker is replaced when it has
+been silent for ``--silence`` seconds (60 in a run), or for 20 times as long as its slowest fragment took, whichever is more.
+Time counts from the moment at which all workers have delivered and the learner has made an update. The sum holds where
+requested = learnt + lost + dropped + waiting, of fragments, after the loop has come to rest. The exit code is 1 where a sum
+does not hold or a goal was not reached. ``kill_parts.py`` kills the driver and the daemons of Ray.
 """
 
 from __future__ import annotations
@@ -31,15 +33,20 @@ from cluster_nodes import Nodes  # noqa: E402
 from drl_cli.algorithms import table  # noqa: E402
 from drl_cli.envs import make  # noqa: E402
 from drl_cli.extras import load  # noqa: E402
+from drl_cli.runtime import pool  # noqa: E402
 from drl_cli.runtime.driver import Driver  # noqa: E402
 
 WORKERS, CPUS, NODES = 4, 2, 3
+ANSWER_S = 5.0  # for a worker to say its process id
 SETTINGS: dict[str, tuple[str, str, float, dict[str, Any]]] = {
     "ppo": ("PPO", "CartPole-v1", 150, {"rollout_fragment_length": 64, "train_batch_size": 2048}),
     "impala": ("IMPALA", "CartPole-v1", 150, {"rollout_fragment_length": 50, "train_batch_size": 800, "lr": 1e-3}),
     "sac": ("SAC", "Pendulum-v1", -400, {"num_envs_per_worker": 2, "learning_starts": 1000}),
+    "apex": ("APEX", "CartPole-v1", 150, {"num_replay_shards": 2, "learning_starts": 1000, "lr": 1e-3, "n_step": 5}),
+    "es": ("ES", "CartPole-v1", 150, {"episodes_per_batch": 24, "noise_stdev": 0.3, "num_envs_per_worker": 4}),
 }
 """Name → (algorithm, environment, goal: mean return of recent episodes, config)."""
+REPLAY = ("sac", "apex")  # what they store is learnt from; progress is updates
 
 
 class Outcome(NamedTuple):
@@ -47,7 +54,7 @@ class Outcome(NamedTuple):
 
     learnt: float  # env steps or, with a replay, updates a second
     best: float  # highest mean return of recent episodes
-    killed: tuple[int, int]  # workers, nodes
+    killed: tuple[int, int, int]  # workers, workers stopped, nodes
     requested: int
     accounted: dict[str, int]  # of fragments
 
@@ -58,13 +65,13 @@ class Outcome(NamedTuple):
 
 
 class Killer(threading.Thread):
-    """Kills workers and nodes until it is stopped."""
+    """Kills or stops workers, and kills nodes, until it is stopped."""
 
     def __init__(self, run: Driver, nodes: Nodes, options: argparse.Namespace) -> None:
         super().__init__(daemon=True)
         self._run, self._nodes, self._options = run, nodes, options
         self._rng, self._over = random.Random(options.seed), threading.Event()
-        self.workers = self.nodes = 0
+        self.workers = self.stopped = self.nodes = 0
 
     def run(self) -> None:
         """Kill, and add a node for each that was killed."""
@@ -87,13 +94,15 @@ class Killer(threading.Thread):
         self.join()
 
     def _kill_worker(self) -> None:
-        placed = list(self._run.parts.pool.placed().values())
-        if placed:
-            try:
-                os.kill(self._rng.choice(placed).ready().result(5.0), signal.SIGKILL)
-                self.workers += 1
-            except Exception as error:  # it died, or its node, in this moment
-                print(f"  no worker killed: {type(error).__name__}", file=sys.stderr)
+        try:
+            pid = self._rng.choice(list(self._run.parts.pool.placed().values())).ready().result(ANSWER_S)
+            is_stopped = self._rng.random() < self._options.stopped
+            os.kill(pid, signal.SIGSTOP if is_stopped else signal.SIGKILL)
+        except Exception as error:  # none is there, or it is stopped already, or it died, or its node, in this moment
+            print(f"  no worker killed: {type(error).__name__}", file=sys.stderr)
+        else:
+            self.stopped += is_stopped
+            self.workers += not is_stopped
 
 
 def main() -> None:
@@ -103,9 +112,12 @@ def main() -> None:
     parser.add_argument("--seconds", type=float, default=60.0, help="of each of the two runs")
     parser.add_argument("--worker-every", type=float, default=5.0, help="seconds between two kills of a worker")
     parser.add_argument("--node-every", type=float, default=30.0, help="seconds between two kills of a node")
+    parser.add_argument("--stopped", type=float, default=0.25, help="share of the workers that are stopped, not killed")
+    parser.add_argument("--silence", type=float, default=5.0, help="seconds after which a stopped worker is replaced")
     parser.add_argument("--seed", type=int, default=100)
     options = parser.parse_args()
     print(f"{os.cpu_count()} cores, Python {platform.python_version()}, load {os.getloadavg()[0]:.1f}\n")
+    pool.SILENCE_S = options.silence
     nodes, is_well = Nodes([CPUS] * NODES), True
     try:
         for name in options.only:
@@ -114,7 +126,7 @@ def main() -> None:
             print(
                 f"{name}: learnt {torn.learnt:,.0f} a second, undisturbed {calm.learnt:,.0f}: {torn.learnt / calm.learnt:.2f}; "
                 f"best return {torn.best:.0f} (goal {goal:g}, undisturbed {calm.best:.0f}); killed {torn.killed[0]} workers, "
-                f"{torn.killed[1]} nodes"
+                f"stopped {torn.killed[1]}, killed {torn.killed[2]} nodes"
             )
             parts = ", ".join(f"{count} {what}" for what, count in torn.accounted.items())
             state = "the sum holds" if torn.holds and calm.holds else "THE SUM DOES NOT HOLD"
@@ -138,8 +150,8 @@ def _outcome(name: str, nodes: Nodes, options: argparse.Namespace, is_disturbed:
     killer = Killer(run, nodes, options)
     try:
         run.start()
-        pool, ledger = run.parts.pool, run.loop.ledger
-        while not ledger.updates or not all(member.slowest for member in pool._members):
+        workers, ledger = run.parts.pool, run.loop.ledger
+        while not ledger.updates or len(workers.delivered()) < WORKERS:
             run.train()
         if is_disturbed:
             killer.start()
@@ -151,16 +163,18 @@ def _outcome(name: str, nodes: Nodes, options: argparse.Namespace, is_disturbed:
             killer.stop()
         run.loop.quiesce()
         steps = run.config.num_envs_per_worker * run.config.rollout_fragment_length
-        waiting = 0 if name == "sac" else run.loop.stored // steps
+        waiting = 0 if name in REPLAY else run.loop.stored // steps
         dropped = run.loop.info().get("fragments_dropped", 0)
-        accounted = {"learnt": ledger.fragments, "lost": pool.fragments_lost, "dropped": dropped, "waiting": waiting}
-        return Outcome(learnt / took, best, (killer.workers, killer.nodes), pool.requested, accounted)
+        accounted = {"learnt": ledger.fragments, "lost": workers.fragments_lost, "dropped": dropped, "waiting": waiting}
+        return Outcome(
+            learnt / took, best, (killer.workers, killer.stopped, killer.nodes), workers.requested, accounted
+        )
     finally:
         run.close()
 
 
 def _learnt(run: Driver, name: str) -> int:
-    return run.loop.ledger.updates if name == "sac" else run.loop.trained()
+    return run.loop.ledger.updates if name in REPLAY else run.loop.trained()
 
 
 if __name__ == "__main__":

@@ -5,8 +5,8 @@ Used by ``scaling.py`` and ``chaos.py``. Workers import this module for its envi
 
 from __future__ import annotations
 
-import contextlib
 import os
+import signal
 import subprocess
 import sys
 import time
@@ -16,12 +16,15 @@ from typing import Any
 
 import gymnasium
 import numpy as np
-import psutil
+
+from drl_cli import process
 
 STORE_BYTES = 200 * 2**20
 ADDRESS = "127.0.0.1"
 SLEEPING = "Sleeping-v0"
-JOIN_S = 120.0  # in which all nodes have joined
+JOIN_S = 120.0  # in which a node joins
+STARTS = 3  # of a node
+KILL_S = 10.0  # for killed daemons to be gone
 
 
 class Sleeping(gymnasium.Env):
@@ -69,57 +72,43 @@ for name, kind in ((SLEEPING, Sleeping), ("SleepingBox-v0", SleepingBox)):
 
 
 class Nodes:
-    """A head without CPUs, and nodes of ``ray start`` in process groups of their own; this process joins."""
+    """A head without CPUs, and nodes in sessions of their own, which end with this process; this process joins."""
 
     def __init__(self, cpus: list[int]) -> None:
         """``cpus``: of each node beside the head."""
-        from drl_cli import process
-
         process.prepare_ray()
         os.environ["PYTHONPATH"] = os.pathsep.join([str(Path(__file__).parent), os.environ.get("PYTHONPATH", "")])
         import ray
         from ray.cluster_utils import Cluster
 
         self._ray, self.nodes = ray, []
-        head = {
-            "num_cpus": 0,
-            "include_dashboard": False,
-            "object_store_memory": STORE_BYTES,
-            "node_ip_address": ADDRESS,
-        }
-        self._cluster = Cluster(initialize_head=True, head_node_args=head)
-        for count in cpus:
-            self.add(count)
+        self._cluster = Cluster(initialize_head=True, head_node_args={**_options(0), "include_dashboard": False})
         ray.init(address=self._cluster.address, configure_logging=False, log_to_driver=False)
-        until = time.monotonic() + JOIN_S
-        while ray.cluster_resources().get("CPU", 0) < sum(cpus):
-            if time.monotonic() > until:
+        signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # after Ray, whose own handler aborts
+        for count in cpus:  # one by one: a node whose start takes longer than 30 s gives up
+            self.join(count)
+
+    def join(self, cpus: int) -> None:
+        """Start a node and wait until it has joined; without any success the script ends."""
+        before, until = self._ray.cluster_resources().get("CPU", 0), time.monotonic() + JOIN_S
+        self.add(cpus)
+        while self._ray.cluster_resources().get("CPU", 0) < before + cpus:
+            if time.monotonic() > until or self.nodes[-1].poll() is not None:
+                number = len(self.nodes)
                 self.close()
-                sys.exit(
-                    f"not all nodes have joined within {JOIN_S:.0f} s: where the machine has another address than {ADDRESS}, "
-                    "ray start looks for the head there"
-                )
-            if any(node.poll() is not None for node in self.nodes):
-                sys.exit("a node has ended before it joined; type its ray start command to see why")
+                sys.exit(f"node {number} has not joined; the logs are in /tmp/ray/session_latest/logs")
             time.sleep(0.5)
 
     def add(self, cpus: int) -> None:
         """Start a node; it joins later."""
-        options = f"start --block --address {self._cluster.address} --node-ip-address {ADDRESS} --num-cpus {cpus}"
-        options += f" --object-store-memory {STORE_BYTES}"
-        command = [sys.executable, "-m", "ray.scripts.scripts", *options.split()]
-        # ``ray start --address`` refuses the variable that keeps Ray on loopback; --node-ip-address does so here.
-        environ = os.environ | {"RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER": "1"}
-        quiet = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
-        self.nodes.append(subprocess.Popen(command, env=environ, start_new_session=True, **quiet))
+        command = [sys.executable, __file__, self._cluster.address, str(cpus)]
+        quiet = {"stdin": subprocess.PIPE, "stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
+        self.nodes.append(subprocess.Popen(command, start_new_session=True, **quiet))
 
     def kill(self, index: int) -> None:
         """Kill the daemons of a node, and with them all that runs on it."""
         node = self.nodes.pop(index)
-        family = psutil.Process(node.pid)
-        for one in [*family.children(recursive=True), family]:
-            with contextlib.suppress(psutil.NoSuchProcess):
-                one.kill()
+        node.stdin.close()
         node.wait()
 
     def close(self) -> None:
@@ -127,4 +116,36 @@ class Nodes:
         self._ray.shutdown()
         while self.nodes:
             self.kill(0)
+        process.kill_descendants(KILL_S)  # the head's
         self._cluster.shutdown()
+
+
+def _options(cpus: int) -> dict[str, Any]:
+    return {"num_cpus": cpus, "object_store_memory": STORE_BYTES, "node_ip_address": ADDRESS}
+
+
+def be_a_node(address: str, cpus: int) -> None:
+    """Be a node of the Ray at ``address`` until stdin is closed, then kill all that runs on it.
+
+    It makes the same object as ``ray.cluster_utils.Cluster.add_node``, which has to be called in the main thread and leaves the
+    daemons in the caller's session. ``ray start`` takes 127.0.0.1 for the machine's other address, where no head listens.
+    """
+    from ray._private.node import Node
+    from ray._private.parameter import RayParams
+
+    options = {**_options(cpus), "num_gpus": 0, "min_worker_port": 0, "max_worker_port": 0, "node_manager_port": 0}
+    for _ in range(STARTS):
+        try:
+            Node(RayParams(gcs_address=address, include_log_monitor=False, **options), head=False)
+        except Exception as error:  # on a busy machine it can take longer than Ray's 30 s
+            print(error, file=sys.stderr)
+            process.kill_descendants(KILL_S)
+        else:
+            sys.stdin.read()
+            break
+    process.kill_descendants(KILL_S)
+    os._exit(0)  # Ray's own way out waits for what is dead
+
+
+if __name__ == "__main__":
+    be_a_node(sys.argv[1], int(sys.argv[2]))

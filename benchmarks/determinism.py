@@ -2,11 +2,13 @@
 
     python benchmarks/determinism.py                               # all rows, all numbers of workers
     python benchmarks/determinism.py --rows PPO SAC --workers 0 2 --kills 2
+    python benchmarks/determinism.py --workers 0 2 4 --nodes 3    # two workers on one Ray node, four on three
     python benchmarks/determinism.py --cost cartpole-ppo lunarlander-continuous-sac --turns 3
 
 The first prints a digest of all that the learner holds after each iteration, and exits with 1 unless those of a row are equal.
-``--kills``: workers of a run with workers that are killed, each at a random moment. ``--cost``: env steps per second of a tuned
-file with 2 workers, free-running and deterministic in turns, both with as many environments, after the learner is ready.
+``--nodes``: over so many Ray nodes on this machine, which are started when the workers of a run need them. ``--kills``: workers
+of a run with workers that are killed, each at a random moment. ``--cost``: env steps per second of a tuned file with 2
+workers, free-running and deterministic in turns, both with as many environments, after the learner is ready.
 """
 
 import argparse
@@ -28,6 +30,8 @@ from drl_cli import process
 process.prepare()
 process.prepare_ray()
 
+from cluster_nodes import Nodes  # noqa: E402
+
 from drl_cli.algorithms import table  # noqa: E402
 from drl_cli.config.strict_yaml import load_yaml_text  # noqa: E402
 from drl_cli.envs import make  # noqa: E402
@@ -44,7 +48,6 @@ BASE = {
     "evaluation_interval": 2,
     "evaluation_num_episodes": 2,
     "evaluation_config": {"horizon": 50},
-    "num_cpus_per_worker": 0,
     "xla": False,
 }
 TRAJECTORIES = {"num_envs_per_worker": 3, "rollout_fragment_length": 10, "model": {"fcnet_hiddens": [16]}}
@@ -70,42 +73,65 @@ def main():
     parser.add_argument("--workers", nargs="+", type=int, default=[0, 1, 2, 4], help="numbers of workers")
     parser.add_argument("--iterations", type=int, default=4)
     parser.add_argument("--kills", type=int, default=0, help="workers to kill in each run")
+    parser.add_argument("--nodes", type=int, default=0, help="Ray nodes for the most workers; 0: one Ray, without CPUs")
     parser.add_argument("--cost", nargs="+", metavar="FILE", help="tuned files to measure in place of all that")
     parser.add_argument("--turns", type=int, default=3, help="runs of each kind, for --cost")
     parser.add_argument("--steps", type=int, default=20_000, help="env steps of a run, for --cost")
     options = parser.parse_args()
     print(f"{os.cpu_count()} cores, Python {platform.python_version()}, load {os.getloadavg()[0]:.1f}", flush=True)
     os.environ["HOME"] = tempfile.mkdtemp()
-    cluster = ray_cluster.RayCluster({}, 16) if options.cost or any(options.workers) else None
+    cluster = None
+    if options.nodes and not options.cost:
+        cluster = options.cluster = Nodes([])
+    elif options.cost or any(options.workers):
+        cluster = ray_cluster.RayCluster({}, 16)
     try:
         if options.cost:
             for file in options.cost:
                 cost(file, options)
             return 0
-        different = [name for name in options.rows if not is_equal(name, options)]
-        return 1 if different else 0
+        return 0 if are_equal(options) else 1
     finally:
         if cluster is not None:
             cluster.close()
 
 
-def is_equal(name, options):
-    """Run a row with each number of workers; returns whether all weights were equal after each iteration."""
-    found = {}
+def are_equal(options):
+    """Run each row with each number of workers; returns whether all weights of a row were equal after each iteration."""
+    found = {name: [] for name in options.rows}
     for workers in options.workers:
-        env, keys = ROWS[name]
-        driver = started(name, env, BASE | keys | {"num_workers": workers})
-        killer = Killer(driver, options.kills if workers else 0)
-        try:
-            found[workers] = [digest(driver) for _ in range(options.iterations)]
-        finally:
-            killed = killer.stop()
-            driver.close()
-        print(f"{name:8} {workers} workers, {killed} killed: {' '.join(found[workers])}", flush=True)
-    first = next(iter(found.values()))
-    equal = all(one == first for one in found.values())
-    print(f"{name:8} {'equal' if equal else 'DIFFERENT'}", flush=True)
-    return equal
+        if options.nodes:
+            grow(workers, options)
+        for name in options.rows:
+            found[name].append(digests(name, workers, options))
+    equal = {name: all(one == runs[0] for one in runs) for name, runs in found.items()}
+    for name, is_equal in equal.items():
+        print(f"{name:8} {'equal' if is_equal else 'DIFFERENT'}", flush=True)
+    return all(equal.values())
+
+
+def digests(name, workers, options):
+    """Return the digests of a run of the row ``name`` with so many workers, and print them."""
+    env, keys = ROWS[name]
+    own = {"num_workers": workers, "num_cpus_per_worker": 1 if options.nodes else 0}
+    driver = started(name, env, BASE | keys | own)
+    killer = Killer(driver, options.kills if workers else 0)
+    try:
+        found = [digest(driver) for _ in range(options.iterations)]
+        nodes = len({handle.node().result() for handle in driver.parts.pool.placed().values()}) if workers else 0
+    finally:
+        killed = killer.stop()
+        driver.close()
+    print(f"{name:8} {workers} workers on {nodes} nodes, {killed} killed: {' '.join(found)}", flush=True)
+    return found
+
+
+def grow(workers, options):
+    """Let nodes join until there is a CPU for each of ``workers``: ``options.nodes`` of them for the most workers of a run."""
+    most, count = max(options.workers), options.nodes
+    sizes = [most // count + (index < most % count) for index in range(count)]
+    while sum(sizes[: len(options.cluster.nodes)]) < workers:
+        options.cluster.join(sizes[len(options.cluster.nodes)])
 
 
 def started(name, env, keys):

@@ -90,15 +90,11 @@ def _measured(name: str, workers: int, options: argparse.Namespace) -> tuple[flo
         run = Driver(algorithm, load(row.config).model_validate(keys), env)
         try:
             run.start()
-            while len(_delivered(run)) < workers or not run.loop.ledger.updates:
+            while len(run.parts.pool.delivered()) < workers or not run.loop.ledger.updates:
                 run.train()
             return _rates(run, name, options.seconds)
         finally:
             run.close()
-
-
-def _delivered(run: Driver) -> list[int]:
-    return [member.index for member in run.parts.pool._members if member.slowest]
 
 
 def _rates(run: Driver, name: str, seconds: float) -> tuple[float, float, int]:

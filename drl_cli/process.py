@@ -379,6 +379,16 @@ def kill_descendants(seconds: float = KILL_S) -> None:
         time.sleep(0.02)
 
 
+def name_of(pid: int) -> str | None:
+    """Return the name of a process, None where it has ended (also if its parent has not yet been told) or /proc is missing."""
+    try:
+        with open(f"/proc/{pid}/stat", encoding="utf-8", errors="replace") as file:
+            before, _, after = file.read().rpartition(")")
+    except OSError:
+        return None
+    return None if after.split()[0] in ("Z", "X") else before.partition("(")[2]
+
+
 def descendants(root: int | None = None) -> list[int]:
     """Return the ids of the living processes below ``root`` (None: this one); [] where /proc is missing."""
     children: dict[int, list[int]] = {}

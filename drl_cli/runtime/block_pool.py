@@ -80,6 +80,14 @@ class BlockPool:
         """Return {block: how often the run went on without its running episodes}."""
         return self._incarnations
 
+    def delivered(self) -> frozenset[int]:
+        """Return the indices of the workers that have delivered a fragment."""
+        return self._pool.delivered()
+
+    def placed(self) -> dict[int, Handle]:
+        """Handles of the workers whose actors run already, by index."""
+        return self._pool.placed()
+
     def handles(self) -> dict[int, Handle]:
         """Handles of the running workers by index."""
         return self._pool.handles()

@@ -143,6 +143,10 @@ class WorkerPool:
         """Return {index: incarnation} of all workers."""
         return {member.index: member.incarnation for member in self._members}
 
+    def delivered(self) -> frozenset[int]:
+        """Return the indices of the workers of which a fragment has been taken, of whichever incarnation."""
+        return frozenset(member.index for member in self._members if member.slowest)
+
     @property
     def outstanding(self) -> int:
         """Fragments under way."""

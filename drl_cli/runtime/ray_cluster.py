@@ -51,6 +51,7 @@ from drl_cli.runtime.ray_folder import private_folder
 OBJECT_STORE_BYTES = 256 * 2**20  # fragments are small and few are in flight
 SENT_BYTES = 100 * 2**10  # max_direct_call_object_size: larger values go through the object store
 REPEATS = 3  # of one call to a part that is started again
+DAEMONS, LOOK_S = ("raylet", "gcs_server"), 1.0  # whose end is the end of a Ray, and how often they are looked at
 KNOCK_S = 10.0  # for a cluster's address to answer at all
 
 
@@ -176,6 +177,7 @@ class RayCluster:
     """Parts as Ray actors, or in this process."""
 
     is_remote = True
+    _is_broken = False  # a daemon of our own Ray has ended: no call to Ray returns soon
 
     def __init__(self, options: Mapping[str, Any], num_cpus: float) -> None:
         """``options``: dict(address, num_cpus, num_gpus, object_store_memory, queue_trials, log_to_driver), None: not given.
@@ -190,6 +192,8 @@ class RayCluster:
         self._woken = threading.Condition()
         self._wakes = 0
         self._owned = False
+        self._daemons: dict[int, str] = {}  # {process id: name} of our Ray's own that no run goes on without
+        self._looked = 0.0  # when they were last looked at
         if ray.is_initialized():
             return
         # What a call raised is read off one of the references that it returns; Ray would print a traceback for the others.
@@ -239,6 +243,7 @@ class RayCluster:
                 raise ResourcesExhausted(f"Ray could not be started: {reason}") from error
             raise ClusterUnavailable(f"Ray could not be started: {_first_line(error)}") from error
         self._owned = True
+        self._daemons = {pid: name for pid in self._processes() if (name := process.name_of(pid)) in DAEMONS}
 
     def spawn(
         self, name: str, factory: Any, args: tuple, place: str, resources: Mapping[str, Any] | None = None
@@ -274,8 +279,12 @@ class RayCluster:
         return handle
 
     def wait(self, references: Any, timeout: float | None = None) -> list[Any]:
-        """Return those of ``references`` that are done, waiting up to ``timeout`` seconds for the first of them."""
+        """Return those of ``references`` that are done, waiting up to ``timeout`` seconds for the first of them.
+
+        Raises ClusterUnavailable where a daemon of our own Ray has ended: Ray itself would wait for another one for minutes.
+        """
         self.check()
+        self._check_daemons()
         for reference in references:
             if not reference.watched:
                 reference.watched = True
@@ -288,6 +297,18 @@ class RayCluster:
                 if done or (left is not None and left <= 0):
                     return done
                 self._woken.wait(left)
+
+    def _check_daemons(self) -> None:
+        now = time.monotonic()
+        if now - self._looked < LOOK_S:
+            return
+        self._looked = now
+        ended = [name for pid, name in self._daemons.items() if process.name_of(pid) != name]
+        if ended:
+            self._is_broken = True
+            raise ClusterUnavailable(
+                f"Ray's {' and '.join(ended)} ended (killed, or this machine ran out of memory), and with it this run's Ray."
+            )
 
     def _wake(self, _: Any) -> None:
         with self._woken:
@@ -317,13 +338,17 @@ class RayCluster:
             for handle in reversed(self._handles):
                 if not handle.is_remote:
                     close(handle, self.is_hurried)
-                elif ray.is_initialized():  # as in ``kill``
+                elif ray.is_initialized() and not self._is_broken:  # as in ``kill``
                     with contextlib.suppress(RayError):  # Ray itself may be what broke; the rest is ended all the same
                         ray.kill(handle.actor, no_restart=True)
             self._handles.clear()
         finally:
             if self._owned and ray.is_initialized():
                 workers = self._workers()
+                if (
+                    self._is_broken
+                ):  # what is left of it would be waited for; its orphans are no longer below the raylet
+                    process.kill_descendants()
                 ray.shutdown()
                 for pid in workers:
                     with contextlib.suppress(OSError):  # it has just ended
@@ -332,11 +357,15 @@ class RayCluster:
 
     def _workers(self) -> list[int]:
         """Return the processes below our Ray's own: they notice only seconds later, on a busy machine, that it has ended."""
+        return [worker for pid in self._processes() for worker in process.descendants(pid)]
+
+    def _processes(self) -> list[int]:
+        """Return our Ray's own processes: those that its folder was given to."""
         found = []
         for pid in process.descendants() if self._folder else ():
             with contextlib.suppress(OSError), open(f"/proc/{pid}/cmdline", "rb") as file:
                 if str(self._folder).encode() in file.read():
-                    found += process.descendants(pid)
+                    found.append(pid)
         return found
 
     def _remove_folder(self) -> None:

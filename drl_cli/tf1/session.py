@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import Any
 
-from drl_cli.errors import ResourcesExhausted
+from drl_cli.errors import ConfigError
 from drl_cli.tf1.tensorflow import Graph, Session, tf
 
 
@@ -11,7 +11,7 @@ def new_session(graph: Graph, options: Mapping[str, Any], num_gpus: float = 0) -
     """Return a ``tf.Session`` on ``graph``.
 
     ``options`` are ConfigProto fields by name (``tf_session_args`` of the config); ``num_gpus`` a fraction below 1 limits
-    the share of that GPU's memory. Raises ResourcesExhausted when ``num_gpus`` is above 0 and TensorFlow sees no GPU.
+    the share of that GPU's memory. Raises ConfigError when ``num_gpus`` is above 0 and TensorFlow sees no GPU.
     """
     proto = tf.ConfigProto(allow_soft_placement=True)
     for name, value in options.items():
@@ -24,7 +24,7 @@ def new_session(graph: Graph, options: Mapping[str, Any], num_gpus: float = 0) -
             setattr(proto, name, value)
     if num_gpus > 0:
         if not tf.config.list_physical_devices("GPU"):
-            raise ResourcesExhausted(
+            raise ConfigError(
                 f"num_gpus is {num_gpus}, but TensorFlow sees no GPU on this machine. Set num_gpus to 0, or install "
                 "TensorFlow's CUDA libraries: pip install 'drl-cli[gpu]'"
             )

@@ -60,6 +60,15 @@ def test_what_a_dead_worker_had_in_hand_is_computed_again_from_the_state_before_
     assert (pool.fragments_lost, pool.lost_workers, pool.restarts) == (0, [], 1)
 
 
+def test_delivered_and_placed_name_workers_and_not_blocks():
+    pool, workers, cluster = make_pool(workers=2, blocks=4)
+    pool.request(4, max_version=1)
+    cluster.clock.now += 1.0
+    deliver(pool, workers[1], "after block 2")
+    assert pool.delivered() == {1}
+    assert set(pool.placed()) == {0, 1}
+
+
 def test_blocks_of_a_worker_without_a_place_go_to_the_others_and_come_back_with_it():
     pool, workers, _ = make_pool(workers=2, blocks=2)
     makes = pool._pool._make

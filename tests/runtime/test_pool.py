@@ -58,6 +58,19 @@ def test_take_returns_token_and_columns_of_the_oldest_call():
     assert pool.outstanding == 1
 
 
+def test_delivered_names_the_workers_of_which_a_fragment_was_taken():
+    pool, makes, _, clock = make_pool(size=3)
+    pool.start({})
+    pool.request(3)
+    clock.now += 1.0
+    references = [makes.made[2].deliver(), makes.made[1].deliver()]
+    assert pool.delivered() == frozenset()
+    pool.take(references[0])
+    assert pool.delivered() == {2}
+    kill(pool, makes, 2)
+    assert pool.delivered() == {2}
+
+
 def test_dead_worker_is_replaced_at_once_by_the_next_incarnation(reports):
     pool, makes, _, _ = make_pool(size=2)
     pool.start({})

@@ -4,11 +4,13 @@ import os
 import shutil
 import subprocess
 import sys
+import threading
 from types import SimpleNamespace
 
 import psutil
 import pytest
 
+from drl_cli.errors import ClusterUnavailable
 from drl_cli.extras import load
 
 pytestmark = pytest.mark.process
@@ -72,6 +74,26 @@ def test_worker_of_ray_that_outlives_its_shutdown_is_killed_with_it(tmp_path, mo
         for one in (own, raylet):
             one.kill()
             one.wait()
+
+
+@pytest.mark.ray
+def test_wait_after_a_daemon_of_our_ray_has_ended_raises_its_name_and_no_earlier(monkeypatch):
+    module = load("drl_cli.runtime.ray_cluster")
+    monkeypatch.setattr(module, "LOOK_S", 0.0)
+    cluster = object.__new__(module.RayCluster)
+    cluster._woken, cluster._looked, cluster.check = threading.Condition(), 0.0, lambda: None
+    daemons = [subprocess.Popen(["sleep", "60"]) for _ in range(2)]
+    cluster._daemons = {daemon.pid: "sleep" for daemon in daemons}
+    try:
+        assert cluster.wait([], 0.0) == []
+        daemons[0].kill()
+        os.waitid(os.P_PID, daemons[0].pid, os.WEXITED | os.WNOWAIT)  # it stays a zombie, as the children of Ray do
+        with pytest.raises(ClusterUnavailable, match=r"^Ray's sleep ended \(killed"):
+            cluster.wait([], 0.0)
+    finally:
+        for daemon in daemons:
+            daemon.kill()
+            daemon.wait()
 
 
 @pytest.mark.ray

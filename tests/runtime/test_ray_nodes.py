@@ -10,6 +10,7 @@ from runtime_runs import env_facts, small_config
 from drl_cli.algorithms.ddppo import DDPPOConfig
 from drl_cli.algorithms.impala import IMPALAConfig
 from drl_cli.algorithms.ppo import PPOConfig
+from drl_cli.algorithms.sac import SACConfig
 from drl_cli.errors import ConfigError
 from drl_cli.extras import load
 from drl_cli.runtime import loop_kinds
@@ -162,6 +163,41 @@ def test_every_fragment_is_learnt_from_once_or_counted_as_lost_when_a_node_dies(
         "fragments_dropped", 0
     )
     assert run.loop.trained() == 32 * run.loop.ledger.fragments
+
+
+NETS = {"policy_model": {"fcnet_hiddens": [8]}, "Q_model": {"fcnet_hiddens": [8]}}
+FEW_UPDATES = {"learning_starts": 200, "train_batch_size": 32, "updates_per_call": 10, "publish_every": 10} | NETS
+DETERMINISTIC = SMALL | {
+    "deterministic": True,
+    "rollout_fragment_length": 10,
+    "timesteps_per_iteration": 200,
+    "xla": False,
+}
+
+
+@pytest.mark.parametrize(
+    ("algorithm", "config", "own"),
+    [
+        ("PPO", PPOConfig, {"train_batch_size": 80} | PASSES | {"sgd_minibatch_size": 40}),
+        ("SAC", SACConfig, FEW_UPDATES),
+    ],
+)
+def test_deterministic_run_on_two_nodes_of_which_one_dies_has_the_weights_of_one_without_workers(
+    nodes, begun, algorithm, config, own
+):
+    def weights(run):
+        run.train()
+        return {name: array.tobytes() for name, array in run.parts.learner.call("state").result().items()}
+
+    run, inline = (begun(algorithm, config.model_validate(DETERMINISTIC | own | {"num_workers": n})) for n in (4, 0))
+    apart = [weights(run) for _ in range(2)]
+    assert len({worker.node().result() for worker in run.parts.pool.placed().values()}) == 2
+    kill_a_node(nodes)
+    while run.parts.pool.restarts < 2 and len(apart) < 500:  # its workers may live for some seconds longer
+        apart.append(weights(run))
+    apart += [weights(run) for _ in range(2)]
+    assert run.parts.pool.restarts >= 2 and run.loop.ledger.updates > 0
+    assert [weights(inline) for _ in apart] == apart
 
 
 def test_search_asks_the_other_nodes_whether_they_see_its_folder(nodes, tmp_path):
