@@ -1,16 +1,19 @@
 """Env steps a second, sampled and learnt from, against the number of workers: how a run grows, and what saturates first.
 
-    python benchmarks/rates.py                      # PPO, IMPALA, A3C and SAC; 0, 1, 2, 4 and 8 workers
+    python benchmarks/rates.py                      # PPO, DDPPO, IMPALA, A3C and SAC; 0, 1, 2, 4 and 8 workers
     python benchmarks/rates.py --only ppo --workers 2 --seconds 30
+    python benchmarks/rates.py --only ppo ddppo --workers 2 --turns 3   # equal batches and minibatches with two workers
 
 Every figure is one run of the command line without evaluations. The first third of it is left out: Ray, TensorFlow and the
-compiler start there. ``learning`` is the share of the time in which the learner was busy; near 1, more workers bring nothing.
+compiler start there. ``learning`` is the share of the time in which the learner was busy; near 1, more workers bring
+nothing. With ``--turns`` the settings alternate, and their medians are printed at the end.
 """
 
 import argparse
 import json
 import os
 import platform
+import statistics
 import subprocess
 import sys
 import tempfile
@@ -26,7 +29,18 @@ SETTINGS = {
             "train_batch_size": 8192,
             "sgd_minibatch_size": 256,
             "num_sgd_iter": 8,
-            "timesteps_per_iteration": 32768,
+            "timesteps_per_iteration": 8192,
+        },
+    ),
+    "ddppo": (
+        "DDPPO",
+        "CartPole-v1",
+        {
+            "num_envs_per_worker": 16,
+            "rollout_fragment_length": 256,
+            "sgd_minibatch_size": 128,  # of every worker: with two of them batch and minibatch are those of ppo
+            "num_sgd_iter": 8,
+            "timesteps_per_iteration": 8192,
         },
     ),
     "impala": (
@@ -55,25 +69,40 @@ def main():
     parser.add_argument("--only", nargs="+", choices=SETTINGS, default=list(SETTINGS))
     parser.add_argument("--workers", type=int, nargs="+", default=[0, 1, 2, 4, 8])
     parser.add_argument("--seconds", type=float, default=30.0, help="of a run, its start included")
+    parser.add_argument("--turns", type=int, default=1, help="of each setting and number of workers")
     parser.add_argument("--json", help="write the rows to this file")
     options = parser.parse_args()
     load = os.getloadavg()[0]
     print(f"{os.cpu_count()} cores, Python {platform.python_version()}, load {load:.1f}\n")
-    print(
-        f"{'setting':>8}  {'workers':>7}  {'sampled/s':>10}  {'learnt/s':>10}  {'learning':>8}  {'lag mean':>8}  {'lag max':>7}"
-    )
+    heads = ("workers", "sampled/s", "learnt/s", "learning", "lag mean", "lag max")
+    print(f"{'setting':>8}  " + "  ".join(f"{head:>{max(8, len(head))}}" for head in heads))
     rows = []
-    for name in options.only:
-        for workers in options.workers:
+    cases = [(name, workers) for name in options.only for workers in options.workers if workers or name != "ddppo"]
+    for _ in range(options.turns):
+        for name, workers in cases:
             rows.append({"setting": name, "workers": workers} | _run(name, workers, options.seconds))
-            row = rows[-1]
-            print(
-                f"{name:>8}  {workers:>7}  {row['sampled']:>10,.0f}  {row['learnt']:>10,.0f}  {row['learning']:>8.2f}  "
-                f"{row['lag']:>8.2f}  {row['lag_max']:>7.0f}",
-                flush=True,
+            _print(rows[-1])
+    if options.turns > 1:
+        print(f"\nmedians of {options.turns} turns")
+        for case in cases:
+            turns = [row for row in rows if (row["setting"], row["workers"]) == case]
+            _print(
+                {name: value if isinstance(value, str) else _median(turns, name) for name, value in turns[0].items()}
             )
     if options.json:
         Path(options.json).write_text(json.dumps(rows, indent=1), encoding="utf-8")
+
+
+def _median(rows, name):
+    return statistics.median(row[name] for row in rows)
+
+
+def _print(row):
+    print(
+        f"{row['setting']:>8}  {row['workers']:>8}  {row['sampled']:>9,.0f}  {row['learnt']:>8,.0f}  {row['learning']:>8.2f}  "
+        f"{row['lag']:>8.2f}  {row['lag_max']:>8.0f}",
+        flush=True,
+    )
 
 
 def _run(name, workers, seconds):
@@ -101,6 +130,10 @@ def _run(name, workers, seconds):
             sys.exit(done.stderr[-2000:])
         lines = [json.loads(line) for line in files[0].read_text(encoding="utf-8").splitlines()]
     late = [line for line in lines if line["time_total_s"] > lines[-1]["time_total_s"] / 3]
+    if len(late) < 2:
+        sys.exit(
+            f"{name} with {workers} workers: {len(lines)} iterations in {seconds:g} s are too few. Raise --seconds."
+        )
     first, last, rest = late[0], late[-1], late[1:]
     took = last["time_total_s"] - first["time_total_s"]
     lags = [line["info"]["weight_lag_mean"] for line in rest if line["info"].get("weight_lag_mean") is not None]

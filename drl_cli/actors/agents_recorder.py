@@ -13,11 +13,12 @@ from typing import Any
 
 import numpy as np
 
+from drl_cli.actors.file_keeper import output_of
 from drl_cli.actors.part_records import WorkerIdentity
 from drl_cli.actors.recorder import EPISODES, cannot_be_written, observations_after
 from drl_cli.config.sections.common import CommonKeys
 from drl_cli.errors import CheckpointError
-from drl_cli.experience.recorded.write import OutputFiles, line_of_policies, probabilities
+from drl_cli.experience.recorded.write import line_of_policies, probabilities
 from drl_cli.policies.numpy_policy import NumpyPolicy
 from drl_cli.policies.policy_spec import PolicySpec
 from drl_cli.randomness import number
@@ -32,7 +33,7 @@ class AgentsRecorder:
     def __init__(self, config: CommonKeys, folder: Path, identity: WorkerIdentity, count: int) -> None:
         """``folder``: where to; ``identity``: dict(seed, index, incarnation); ``count``: environments."""
         self._compress = tuple(config.output_compress_columns)
-        self._output = OutputFiles(str(folder), identity["index"], config.output_max_file_size)
+        self._output = output_of(folder, identity, config.output_max_file_size)
         self._index = identity["index"]
         self._base = number(identity["seed"], "worker", identity["index"], identity["incarnation"]) * EPISODES
         self._begun, self._rolls = 0, 0

@@ -7,6 +7,7 @@ its agents act.
 
 from __future__ import annotations
 
+import functools
 import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
@@ -15,6 +16,7 @@ import numpy as np
 
 from drl_cli.actors import worker_functions
 from drl_cli.actors.agents_recorder import AgentsRecorder, PolicyRecording
+from drl_cli.actors.file_keeper import film_sender
 from drl_cli.actors.part_records import SampledConfig, WorkerIdentity
 from drl_cli.actors.policy_slots import PolicySetup, PolicySlots
 from drl_cli.actors.rollout_worker import LONGEST_EPISODE, endless_episode
@@ -65,7 +67,7 @@ class MultiAgentWorker:
         count = config.num_envs_per_worker
         hooks = callbacks.make(config)
         self._watch = AgentsCallbacks(hooks, self._policies_of, identity["index"]) if hooks else None
-        viewer = render.make(config, env, identity["index"])
+        viewer = render.make(config, env, identity["index"], functools.partial(film_sender, identity))
         self._envs = AgentsBatch(
             made_as, count, (key[0], stream), config.horizon, config.soft_horizon, viewer, self._watch
         )

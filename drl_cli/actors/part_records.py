@@ -72,6 +72,7 @@ class WorkerIdentity(_Worker, total=False):
     """The place of a worker in its run."""
 
     output: Any  # folder to record into, where it does
+    keeper: Handle  # what writes the files of workers on other nodes, where there are some
     learns: LearntBy  # of a worker that learns itself
 
 

@@ -17,10 +17,11 @@ from typing import Any
 
 import numpy as np
 
+from drl_cli.actors.file_keeper import output_of
 from drl_cli.actors.part_records import WorkerIdentity
 from drl_cli.config.sections.common import CommonKeys
 from drl_cli.errors import CheckpointError
-from drl_cli.experience.recorded.write import OutputFiles, line, probabilities, shifted
+from drl_cli.experience.recorded.write import line, probabilities, shifted
 from drl_cli.policies.numpy_policy import NumpyPolicy
 from drl_cli.randomness import number
 
@@ -38,7 +39,7 @@ class Recorder:
         ``count``: environments of a fragment.
         """
         self._policy, self._compress = policy, tuple(config.output_compress_columns)
-        self._output = OutputFiles(str(folder), identity["index"], config.output_max_file_size)
+        self._output = output_of(folder, identity, config.output_max_file_size)
         self._index = identity["index"]
         self._base = number(identity["seed"], "worker", identity["index"], identity["incarnation"]) * EPISODES
         self._begun = 0  # episodes so far

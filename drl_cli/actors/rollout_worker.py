@@ -6,6 +6,7 @@ outstanding with the parameter server and adopts it when it has come; only ``min
 
 from __future__ import annotations
 
+import functools
 import time
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
@@ -13,6 +14,7 @@ from typing import Any
 import numpy as np
 
 from drl_cli.actors import fragment_transforms, worker_functions
+from drl_cli.actors.file_keeper import film_sender
 from drl_cli.actors.fragment import Fragment
 from drl_cli.actors.fragment_transforms import ClosedFragment, RewardRule, Transform
 from drl_cli.actors.part_records import SampledConfig, WorkerIdentity
@@ -65,7 +67,7 @@ class RolloutWorker:
         self._whole_episodes = isinstance(config, TrajectoryKeys) and config.batch_mode == "complete_episodes"
         # An incarnation has its own environment seeds: a restarted worker must not repeat its predecessor's episodes.
         stream = identity["index"] + 100_003 * identity["incarnation"]
-        seen_by = render.make(config, env, identity["index"])
+        seen_by = render.make(config, env, identity["index"], functools.partial(film_sender, identity))
         hooks = callbacks.make(config)
         self._watch = CallbackEpisodes(hooks, identity["index"]) if hooks else None
         ways = (config.horizon, config.soft_horizon, seen_by, self._watch)

@@ -94,7 +94,7 @@ def plan(
             measured["episode_limit"] = min((limit for limit in limits if limit), default=None)
             document["time"] = _time(row, spec, measured, trials)
             if scale is not None:
-                document["scale"], told = _scaled(row, spec, measured, scale, progress)
+                document["scale"], told = _scaled(spec, measured, scale, document["memory"], progress)
                 findings.append(told)
     document["findings"] = [one._asdict() for one in findings]
     document["fits"] = all(one.state != FAIL for one in findings)
@@ -117,13 +117,14 @@ def _time(row: Algorithm, spec: ExperimentSpec, probe: Mapping[str, Any], trials
 
 
 def _scaled(
-    row: Algorithm,
     spec: ExperimentSpec,
     probe: Mapping[str, Any],
     shape: ClusterShape,
+    memory: Mapping[str, Any],
     progress: Callable[[str], object],
 ) -> tuple[dict[str, Any] | None, Finding]:
-    """Return (what ``cluster_scale.expected`` says, or None, a Finding)."""
+    """Return (what ``cluster_scale.expected`` says, or None, a Finding); ``memory``: of this machine, see ``_memory``."""
+    row = table.find(spec.run)
     told = cluster_scale.unknown(row)
     if told is None and not probe["env_steps_per_s"]:
         told = Finding("scale", NOTE, "is not estimated: nothing was sampled in the probe")
@@ -133,7 +134,8 @@ def _scaled(
     traffic, problem = run_time.probed(spec, SCALE_PROBE_WORKERS)
     if traffic is None:
         return None, problem or Finding("scale", NOTE, "is not estimated: nothing was measured")
-    found = cluster_scale.expected(row, spec.config, shape, probe, traffic)
+    held = cluster_scale.held(row, spec, shape, memory, traffic)
+    found = cluster_scale.expected(row, spec.config, shape, probe, traffic, held)
     return found, cluster_scale.finding(row, spec.config, found)
 
 

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from drl_cli.cli import group, options, run_options, shell_words, tables, terminal
+from drl_cli.config.storage_uri import is_uri
 from drl_cli.errors import InputError, RunFolderError, suggestion
 
 if TYPE_CHECKING:
@@ -52,7 +53,7 @@ def explain(
     imports: tuple[str, ...],
     **over: Any,
 ) -> None:
-    """Show for each setting of RUN (a run folder), or of what FILE would run, where it comes from.
+    """Show for each setting of RUN (a run folder or its URI), or of what FILE would run, where it comes from.
 
     FILE is a path or the name of a tuned file. Sources are file:line, a flag, another spelling that was read as the key, or
     the default, with RLlib's where it differs. For a search, the settings that its trials share are shown, and what is
@@ -64,10 +65,7 @@ def explain(
     """
     from drl_cli.experiments import provenance
 
-    try:
-        kind, found = provenance.find(target)
-    except InputError as unknown:
-        kind, found = "run", _by_id(target, unknown)
+    kind, found = _found(target)
     flags = {name: list(value) if isinstance(value, tuple) else value for name, value in over.items() if value}
     if kind == "run" and flags:
         names = ", ".join("-s" if name == "set" else f"--{name}" for name in flags)
@@ -86,6 +84,18 @@ def explain(
     for number, one in enumerate(experiments):
         for line in ["", *lines_of(one, session)] if number else lines_of(one, session):
             output.line(line)
+
+
+def _found(target: str) -> tuple[str, Path]:
+    """Return ("run", its folder) or ("file", its path) of what ``target`` names; of a URI the records are fetched."""
+    from drl_cli.experiments import provenance
+
+    if is_uri(target):
+        return "run", Path(run_options.place(target, wanted="records"))
+    try:
+        return provenance.find(target)
+    except InputError as unknown:
+        return "run", _by_id(target, unknown)
 
 
 def _by_id(word: str, unknown: InputError) -> Path:

@@ -39,8 +39,8 @@ scale_option = group.option(
     type=values.ClusterSize(),
     group=train_options.WHAT,
     help="With --plan: measure what passes between processes, and say which part of the run would saturate first with N "
-    "workers. Of the cluster you can say nodes, cores (of a node; by default as many nodes of 16 as N needs) and gbit (the "
-    "network, 10): --scale 64,nodes=4,gbit=25.",
+    "workers. Of the cluster you can say nodes, cores (of a node; by default as many nodes of 16 as N needs), gib (its memory, "
+    "4 for each core) and gbit (the network, 10): --scale 64,nodes=4,gbit=25.",
 )
 
 
@@ -57,8 +57,8 @@ def show(
     JSON: {"run", "env", "experiment", "fits", "stop", "config", "weights", "policies": null, or of several agents {id: agents},
     "processes": [{"what", "count", "bytes_each"}], "memory", "disk", "probe", "time": {"seconds", "env_steps", "bound_by",
     "parts", "how"}, "trials": null, or of a search {"count", "at_once", "trial": the planned one}, "scale": null, or with
-    ``scale`` {"cluster", "parts", "env_steps_per_s", "first", "measured"}, "findings", "changed": [keys that are not at their
-    defaults]}.
+    ``scale`` {"cluster", "parts", "env_steps_per_s", "first", "measured", "memory"}, "findings", "changed": [keys that are not
+    at their defaults]}.
     """
     from drl_cli.checks import run_plan
 
@@ -156,7 +156,7 @@ def _scale(plan: Mapping[str, Any]) -> list[tuple[str, str]]:
         return []
     shape = found["cluster"]
     nodes = f"{shape['nodes']:,} node{'s' if shape['nodes'] > 1 else ''} of {shape['cores']:,} cores"
-    about = f"{shape['workers']:,} workers on {nodes}, {shape['gbit']:g} Gbit/s"
+    about = f"{shape['workers']:,} workers on {nodes} and {shape['gib']:g} GiB, {shape['gbit']:g} Gbit/s"
     rows = [("", ""), ("cluster", f"{about}: about {figures.count(found['env_steps_per_s'])} env steps/s")]
     for part in found["parts"]:
         carries = (

@@ -132,9 +132,18 @@ def open_runs(words: Sequence[str], local_dirs: Sequence[str | None]) -> list[Ru
     return list(found.values())
 
 
-def resumed_place(uri: str, local_dirs: Sequence[str | None]) -> tuple[str, str]:
-    """Fetch the run of a URI to the results; returns (its folder, the storage path it came from)."""
-    folder, root = _saying(lambda download: download.resumable(uri, roots(local_dirs)[0]))
+def resumed_place(uri: str, local_dirs: Sequence[str | None]) -> tuple[str, str | None]:
+    """Fetch the run or the search of a URI to the results.
+
+    Returns (the folder of the run, the storage path it came from), or (the record of the search, None): that has its own.
+    """
+    from drl_cli.runs import search_download
+
+    local_dir = roots(local_dirs)[0]
+    record = _saying(lambda _: search_download.resumable(uri, local_dir))
+    if record is not None:
+        return str(record), None
+    folder, root = _saying(lambda download: download.resumable(uri, local_dir))
     return str(folder), root
 
 

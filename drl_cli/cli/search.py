@@ -69,7 +69,8 @@ def to_resume(flags: Mapping[str, Any], search_flags: Mapping[str, Any]) -> Path
     else:
         path = Path(target).expanduser()
         path = path if path.suffix == ".json" and path.name.startswith("search_") else None
-    given = [name for name, value in {**flags, **search_flags}.items() if value and name not in KEPT]
+    kept = {*KEPT, "defaults", *flags.get("defaults", ())}  # a person's own defaults were not typed
+    given = [name for name, value in {**flags, **search_flags}.items() if value and name not in kept]
     if path is not None and given:
         raise ConfigError(f"--{given[0].replace('_', '-')}: a resumed search keeps its settings. Leave it out.")
     return path

@@ -144,7 +144,7 @@ def _typed(flags: dict[str, Any]) -> dict[str, Any]:
     )
     if isinstance(flags["resume"], str) and is_uri(flags["resume"]):
         flags["resume"], root = run_options.resumed_place(flags["resume"], [flags["local_dir"]])
-        if "storage_path" in flags.get("defaults", ()) or flags["storage_path"] is None:
+        if root and ("storage_path" in flags.get("defaults", ()) or flags["storage_path"] is None):
             flags["storage_path"] = root
             flags["defaults"] = [name for name in flags.get("defaults", ()) if name != "storage_path"]
     return flags

@@ -80,29 +80,38 @@ def _is_not(value: object, what: str, bounds: Number | Whole) -> str:
     return f"{str(value)[:60]!r} is not {what}."
 
 
+CLUSTER_WORDS = ("workers", "nodes", "cores", "gbit", "gib")
+
+
 class ClusterSize(click.ParamType):
-    """A number of workers and the cluster they are on, ``64,nodes=4,cores=16,gbit=10``; becomes a dict of the four."""
+    """A number of workers and the cluster they are on, ``64,nodes=4,cores=16,gbit=10,gib=64``; becomes a dict of the five."""
 
     name = "cluster"
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> dict[str, Any]:
-        """Return {"workers", "nodes", "cores", "gbit"}, or say what is allowed."""
+        """Return {"workers", "nodes", "cores", "gbit", "gib"}, or say what is allowed."""
         if isinstance(value, dict):
             return value
         found: dict[str, Any] = {}
         for word in str(value).split(","):
             name, _, text = word.rpartition("=")
             name = name.strip() or "workers"
-            if name not in ("workers", "nodes", "cores", "gbit"):
-                hint = suggestion(name, ("workers", "nodes", "cores", "gbit"))
+            if name not in CLUSTER_WORDS:
+                hint = suggestion(name, CLUSTER_WORDS)
                 self.fail(
-                    f"{name[:60]!r} is not known.{hint} It takes a number of workers, nodes=, cores=, gbit=.",
+                    f"{name[:60]!r} is not known.{hint} It takes a number of workers, nodes=, cores=, gbit=, gib=.",
                     param,
                     ctx,
                 )
-            kind = Number(0.001, 1e6) if name == "gbit" else Whole(1, 1_000_000)
+            kind = Number(0.001, 1e6) if name in ("gbit", "gib") else Whole(1, 1_000_000)
             found[name] = kind.convert(text.strip(), param, ctx)
         if "workers" not in found:
             self.fail(f"{str(value)[:60]!r} names no number of workers, as 64 or 64,nodes=4.", param, ctx)
         cores = found.get("cores", 16)
-        return {"nodes": math.ceil((found["workers"] + 1) / cores), "cores": cores, "gbit": 10.0, **found}
+        return {
+            "nodes": math.ceil((found["workers"] + 1) / cores),
+            "cores": cores,
+            "gbit": 10.0,
+            "gib": 4.0 * cores,
+            **found,
+        }

@@ -8,7 +8,9 @@ nothing that is learnt from, and a film that fails ends the films, not the run.
 from __future__ import annotations
 
 import os
+import shutil
 import sys
+import tempfile
 from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -55,9 +57,9 @@ class EpisodeVideos(Viewer):
 
     render_mode = "rgb_array"
 
-    def __init__(self, folder: Path | str) -> None:
-        """``folder`` is made when the first film is begun."""
-        self._folder = Path(folder).expanduser()
+    def __init__(self, folder: Path | str, send: Callable[[Path], None] | None = None) -> None:
+        """``folder`` is made when the first film is begun. ``send(path)`` takes a finished film that is not to stay there."""
+        self._folder, self._send = Path(folder).expanduser(), send
         self._film: Video | None = None
         self._given_up = False
 
@@ -70,8 +72,9 @@ class EpisodeVideos(Viewer):
         fps = (env.metadata or {}).get("render_fps") or DEFAULT_FPS
 
         def begin() -> None:
-            folder = video.video_folder(self._folder)
-            self._film = film = video.Video(folder / f"episode-{number:06d}.mp4", fps)
+            folder = video.video_folder(self._folder if self._send is None else tempfile.mkdtemp(prefix="drl-film-"))
+            done = None if self._send is None else self._sent
+            self._film = film = video.Video(folder / f"episode-{number:06d}.mp4", fps, done)
             film.add(video.frame_of(env))
 
         self._guarded(begin, notes)
@@ -95,6 +98,19 @@ class EpisodeVideos(Viewer):
         film, self._film = self._film, None
         if film is not None:
             film.abort()
+            self._forget(film.path)
+
+    def _sent(self, path: Path) -> None:
+        """Send a finished film away, and remove it here."""
+        if self._send is not None:
+            try:
+                self._send(path)
+            finally:
+                self._forget(path)
+
+    def _forget(self, path: Path) -> None:
+        if self._send is not None:  # its folder is a temporary one of its own
+            shutil.rmtree(path.parent, ignore_errors=True)
 
     def _guarded(self, call: Callable[[], object], notes: list[str]) -> None:
         try:
@@ -105,14 +121,29 @@ class EpisodeVideos(Viewer):
             self.broken()
 
 
-def make(config: RolloutKeys, env: EnvSetup, index: int) -> Viewer:
-    """Return who looks at the environments of worker ``index``; ``env``: dict(videos: folder for films, or None)."""
+def make(
+    config: RolloutKeys,
+    env: EnvSetup,
+    index: int,
+    send: Callable[[str | None], Callable[[Path], None] | None] = lambda _: None,
+) -> Viewer:
+    """Return who looks at the environments of worker ``index``; ``env``: dict(videos: folder for films, or None).
+
+    ``send(folder)``: what takes finished films where that folder is not on this node, or None.
+    """
     if index:
         return Viewer()
     if config.render_env:
         return LiveWindow()
-    folder = config.record_env if isinstance(config.record_env, str) else env.get("videos")
-    return EpisodeVideos(folder) if config.record_env and folder else Viewer()
+    folder = film_folder(config, env.get("videos"))
+    return EpisodeVideos(folder, send(folder)) if folder else Viewer()
+
+
+def film_folder(config: RolloutKeys, videos: str | None) -> str | None:
+    """Return the folder for films of training, None where nothing is filmed; ``videos``: the one in the run's folder."""
+    if config.render_env or not config.record_env:
+        return None
+    return config.record_env if isinstance(config.record_env, str) else videos
 
 
 def is_filmed(number: int) -> bool:

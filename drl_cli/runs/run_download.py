@@ -43,7 +43,8 @@ def cached(uri: str, wanted: Wanted = "weights", open_storage: Opener = storage.
     """Return the folder of this machine that stands for ``uri``: a checkpoint, a file in one, or a run.
 
     ``wanted``: "weights" fetches a checkpoint without its replay, of a run the best and the newest; "records" only the records
-    of a run, such as result.json; "whole" all checkpoints of a run, its records and recordings. Raises StorageError,
+    of a run, such as result.json, also where ``uri`` names one of its checkpoints (the folder returned is the run's); "whole"
+    all checkpoints of a run, its records and recordings. Raises StorageError,
     CheckpointError, RunFolderError.
     """
     whole = wanted == "whole"
@@ -51,7 +52,7 @@ def cached(uri: str, wanted: Wanted = "weights", open_storage: Opener = storage.
     folder = cache_folder() / hashlib.sha256(store.uri.encode()).hexdigest()[:12] / _last_name(store)
     with _local(folder):
         folder.mkdir(parents=True, exist_ok=True)
-    if name:
+    if name and wanted != "records":
         return _checkpoint(store, name, folder, whole)
     names = _expect_run(store)
     with _local(folder):
@@ -84,12 +85,22 @@ def runs_below(uri: str, open_storage: Opener = storage.opened, depth: int = 2) 
     return [run for run in below if run_names.RUN_FOLDER.fullmatch(storage_uri.split(run)[1])] or [uri]
 
 
-def resumable(uri: str, local_dir: Path, open_storage: Opener = storage.opened) -> tuple[Path, str]:
+def has_checkpoint(uri: str, open_storage: Opener = storage.opened) -> bool:
+    """Whether the storage has a run at ``uri`` with a checkpoint whose copy was finished. Raises StorageError."""
+    store = open_storage(uri)
+    names = list(store.entries())
+    return RECORDS in names and bool(_whole_ones(store, names))
+
+
+def resumable(
+    uri: str, local_dir: Path, open_storage: Opener = storage.opened, is_over: bool = False
+) -> tuple[Path, str]:
     """Return (the folder of a run in which it goes on, the ``storage_path`` that ``uri`` is below).
 
     The run is fetched to ``local_dir``: its records and recordings, its best checkpoint, the newest, and the newest with a
-    replay. One that is there already stays, unless the storage has a later checkpoint. Raises StorageError, CheckpointError,
-    RunFolderError.
+    replay. ``is_over``: it does not go on, so that recordings and replays stay where they are, and the newest checkpoint too
+    where there is a best. One that is there already stays, unless the storage has a later checkpoint. Raises StorageError,
+    CheckpointError, RunFolderError.
     """
     store, name = _located(uri, open_storage)
     if name:
@@ -114,10 +125,9 @@ def resumable(uri: str, local_dir: Path, open_storage: Opener = storage.opened) 
         )
     with _local(target), _made(target) as folder:
         best = _best(store, folder)
-        needed = _each(best, whole[0], *_with_replay(store, whole))
-        for one in needed:
-            _checkpoint(store, one, folder, True)
-        _records(store, folder)
+        for one in [best or whole[0]] if is_over else _each(best, whole[0], *_with_replay(store, whole)):
+            _checkpoint(store, one, folder, not is_over)
+        _records(store, folder, deep=not is_over)
     return target, root
 
 

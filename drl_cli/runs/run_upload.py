@@ -4,7 +4,8 @@ User: ``experiments``. ``RunUpload.copy`` makes ``URI/<experiment>/<run>`` equal
 each with COMMIT as its last file, so that one without it is not there for any reader; then ``result.json`` and the other
 records, recordings and films; then ``best.json``; and last it removes what the run has removed. Only what is new or has changed
 is sent. A checkpoint's files are held open while they are sent, so that the run can remove it meanwhile. ``Uploads`` does this
-in a thread of its own after every checkpoint. What fails is a warning, and is tried again after the next checkpoint.
+in a thread of its own after every checkpoint; what fails is a warning, and is tried again after the next. The record of a
+search is copied in the same way (``search.record_upload``).
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ import stat
 import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import Any, BinaryIO, Protocol
 from urllib.parse import unquote
 
 import drl_cli.checkpoints.files as files
@@ -71,7 +72,7 @@ class RunUpload:
         for path in reversed(present):
             self._send_checkpoint(path)
         listed = self._listed()
-        there: dict[str, dict[str, storage.Entry]] = {}
+        there: dict[str, dict[str, storage.StoredEntry]] = {}
         for name in listed:
             self._send_file(name, there)
         if best and best[1] in self._checkpoints:
@@ -107,7 +108,7 @@ class RunUpload:
         self._files.pop(name, None)
         self._known.discard(name)
 
-    def _send_file(self, name: str, there: dict[str, dict[str, storage.Entry]]) -> None:
+    def _send_file(self, name: str, there: dict[str, dict[str, storage.StoredEntry]]) -> None:
         """Send a file, if it has changed. ``there``: what folders of the storage hold, filled in here."""
         with contextlib.suppress(FileNotFoundError), _regular(self.folder / name) as file:
             found = os.fstat(file.fileno())
@@ -172,12 +173,43 @@ class RunUpload:
             self._opened().remove(name, one)
 
 
+class Copying(Protocol):
+    """What ``Uploads`` copies: the files at ``folder`` to ``uri``; ``moved``: bytes sent so far."""
+
+    folder: Path
+    uri: str
+
+    @property
+    def moved(self) -> int:
+        """How many bytes were sent so far."""
+        ...
+
+    def copy(self) -> None:
+        """Send what is new. Raises DrlError, OSError."""
+        ...
+
+
+def is_checkpoint(kind: str, fields: dict[str, Any]) -> bool:
+    """Whether an event says that a run has a new checkpoint."""
+    return kind == "checkpoint"
+
+
 class Uploads:
     """Copies a run after every checkpoint, in a thread, and at its end; ``close`` when the run is over."""
 
-    def __init__(self, upload: RunUpload, advice: Callable[[], str]) -> None:
-        """``advice()``: how the copy is completed later, for the message of a run whose last copy failed."""
-        self._upload, self._advice = upload, advice
+    def __init__(
+        self,
+        upload: Copying,
+        advice: Callable[[], str],
+        is_due: Callable[[str, dict[str, Any]], bool] = is_checkpoint,
+        words: tuple[str, str] = ("run", "checkpoint"),
+    ) -> None:
+        """``advice()``: how the copy is completed later, for the message of a run whose last copy failed.
+
+        ``is_due(kind, fields)``: whether an event asks for a copy; ``words``: what is copied, and after what.
+        """
+        self._upload, self._advice, self._is_due = upload, advice, is_due
+        self._what, self._after = words
         self._state = threading.Condition()
         self._wanted = self._busy = self._closed = False
         self._failure: str | None = None  # of the newest copy
@@ -187,13 +219,14 @@ class Uploads:
     def finish(self) -> bool:
         """Copy the run's last state and wait for it; returns whether that worked, and reports it if not."""
         where = storage_uri.split(self._upload.uri)[0]
-        events.report("phase", text=f"copying the run to {where}")
+        events.report("phase", text=f"copying the {self._what} to {where}")
         self._ask()
         if not self._is_idle():
             self._failure = f"nothing was moved for {STALLED_SECONDS / 60:g} min"
         if self._failure is None:
             return True
-        lost = f"the copy in {self._upload.uri} is not complete ({self._failure}); the run itself is, in {self._upload.folder}"
+        whole = f"the {self._what} itself is, in {self._upload.folder}"
+        lost = f"the copy in {self._upload.uri} is not complete ({self._failure}); {whole}"
         events.report("warning", text=f"{lost}. {self._advice()}")
         return False
 
@@ -202,7 +235,7 @@ class Uploads:
         try:
             self._upload.copy()
         except (DrlError, OSError) as error:
-            events.report("warning", text=f"the end of the run is not in its copy: {error}")
+            events.report("warning", text=f"the end of the {self._what} is not in its copy: {error}")
 
     def close(self) -> None:
         """Stop listening; a copy that is under way is not waited for."""
@@ -211,8 +244,8 @@ class Uploads:
             self._closed = True
             self._state.notify_all()
 
-    def _hear(self, kind: str, _fields: dict[str, Any]) -> None:
-        if kind == "checkpoint":
+    def _hear(self, kind: str, fields: dict[str, Any]) -> None:
+        if self._is_due(kind, fields):
             self._ask()
 
     def _ask(self) -> None:
@@ -250,7 +283,7 @@ class Uploads:
             self._upload.copy()
         except (DrlError, OSError) as error:
             text = str(error) if isinstance(error, StorageError) else f"{self._upload.uri}: {error}"
-            events.report("warning", text=f"not copied: {text}. Tried again after the next checkpoint")
+            events.report("warning", text=f"not copied: {text}. Tried again after the next {self._after}")
             return str(error)
         return None
 

@@ -25,7 +25,8 @@ ID = re.compile(r"[0-9a-f]{5}")
 _TRIAL = re.compile(r".*_([0-9a-f]{5})_(\d{5})_\d{4}-\d\d-\d\d_\d\d-\d\d-\d\d_[0-9a-f]{8}", re.DOTALL)
 _RECORD = re.compile(r"search_.*_([0-9a-f]{5})\.json")
 MAX_BYTES = 64 * 2**20  # of a record
-_OVER = ("finished", "stopped", "failed")
+OVER = ("finished", "stopped", "failed")
+"""States of a trial that is over."""
 
 
 @dataclass(frozen=True)
@@ -141,7 +142,7 @@ def _search(search: str, runs: Sequence[Run]) -> ListedSearch:
         size=sum(run.size for run in runs),
         runs=tuple(runs),
         trials=max(len(trials), data.get("num_trials") or 0, len(numbers)),
-        over=sum(trial.get("state") in _OVER for trial in trials) if trials else len(numbers),
+        over=sum(trial.get("state") in OVER for trial in trials) if trials else len(numbers),
         metric=data.get("metric"),
     )
 

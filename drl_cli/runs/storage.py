@@ -34,7 +34,7 @@ _DENIED = ("credential", "access_denied", "access denied", "forbidden", "accessk
 
 
 @dataclasses.dataclass(frozen=True)
-class Entry:
+class StoredEntry:
     """What is below a folder: ``size`` in bytes, None for a folder; ``changed``: seconds since 1970, 0.0 if unknown."""
 
     size: int | None
@@ -51,7 +51,7 @@ class Storage:
         self._has_folders = filesystem.type_name not in OBJECT_STORES
         self._made: set[str] = set()  # folders that are known to be there
 
-    def entries(self, *folder: str) -> dict[str, Entry]:
+    def entries(self, *folder: str) -> dict[str, StoredEntry]:
         """Return what is in a folder, {} where there is none. Raises StorageError."""
         fs = extras.require("pyarrow.fs")
         path = self._path(*folder)
@@ -59,19 +59,19 @@ class Storage:
             found = self._filesystem.get_file_info(fs.FileSelector(path, allow_not_found=True))
         kinds = {fs.FileType.File: False, fs.FileType.Directory: True}
         return {
-            info.base_name: Entry(None if kinds[info.type] else info.size, (info.mtime_ns or 0) / 1e9)
+            info.base_name: StoredEntry(None if kinds[info.type] else info.size, (info.mtime_ns or 0) / 1e9)
             for info in found
             if info.type in kinds and info.base_name
         }
 
-    def entry(self, *path: str) -> Entry | None:
+    def entry(self, *path: str) -> StoredEntry | None:
         """Return what is at ``path``, or None. Raises StorageError."""
         fs = extras.require("pyarrow.fs")
         with self._failing(*path):
             info = self._filesystem.get_file_info(self._path(*path))
         if info.type == fs.FileType.NotFound:
             return None
-        return Entry(info.size if info.type == fs.FileType.File else None, (info.mtime_ns or 0) / 1e9)
+        return StoredEntry(info.size if info.type == fs.FileType.File else None, (info.mtime_ns or 0) / 1e9)
 
     def read(self, *path: str, limit: int) -> bytes | None:
         """Return the content of a file of at most ``limit`` bytes, None where there is no file. Raises StorageError."""

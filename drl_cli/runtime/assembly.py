@@ -12,7 +12,6 @@ import math
 import os
 import threading
 from collections.abc import Mapping
-from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -29,7 +28,7 @@ from drl_cli.config.sections.deterministic import has_blocks, is_deterministic, 
 from drl_cli.config.sections.estimates import methods
 from drl_cli.config.sections.exploration_settings import exploration_settings
 from drl_cli.config.sections.multi_agent import config_of_policy
-from drl_cli.config.sections.offline import output_folder, reads, reads_only
+from drl_cli.config.sections.offline import reads, reads_only
 from drl_cli.config.sections.replay import BufferKeys, relabels_goals, replay_resources, shards
 from drl_cli.config.sections.resources import gpus, learners, num_cpus_per_learner
 from drl_cli.config.sections.rollout import RolloutKeys, on_loss
@@ -38,7 +37,6 @@ from drl_cli.contracts import Cluster, Handle
 from drl_cli.envs.multi_agent.team import laid_over
 from drl_cli.envs.preprocessors import for_scoring, frames_of
 from drl_cli.errors import ConfigError
-from drl_cli.experience.recorded import write
 from drl_cli.extras import load
 from drl_cli.policies import filters
 from drl_cli.policies.numpy_policy import DEFAULT_POLICY
@@ -51,6 +49,7 @@ from drl_cli.runtime.loop_kinds import Loop
 from drl_cli.runtime.pool import Standing, WorkerPool
 from drl_cli.runtime.replay_shards import Shards
 from drl_cli.runtime.testers import ManyTesters
+from drl_cli.runtime.worker_files import WorkerFiles
 
 HELD = 64  # versions of the weights; fragments under way are of fewer
 OUTSTANDING = 2  # calls per worker: the next one is waiting when it has finished one
@@ -105,15 +104,6 @@ def fragment_steps(config: CommonKeys) -> int:
     return config.num_envs_per_worker * config.rollout_fragment_length
 
 
-def recording_folder(config: CommonKeys, run_folder: Path | None) -> Path | str | None:
-    """Return the folder into which workers record, made and reported, None where nothing is recorded."""
-    folder = output_folder(config, run_folder)
-    if folder is not None:
-        write.prepare(folder)
-        events.report("notice", text=f"recording every env step to {folder}")
-    return folder
-
-
 def open_cluster(
     config: CommonKeys,
     ray_options: Mapping[str, Any],
@@ -158,7 +148,7 @@ def open_cluster(
     return ray_cluster.RayCluster({**ray_options, "log_to_driver": config.log_level == "DEBUG"}, demand)
 
 
-def make_parts(setup: RunSetup, cluster: Cluster, output: Path | str | None = None) -> Parts:
+def make_parts(setup: RunSetup, cluster: Cluster, output: str | None = None) -> Parts:
     """Make every part but the workers and the tester. The first weights have then been pushed.
 
     ``output``: the folder that workers record into, or None.
@@ -302,10 +292,11 @@ class WorkerMaker:
     """Spawns worker ``index`` as its ``incarnation``-th."""
 
     def __init__(
-        self, worker: Any, setup: RunSetup, cluster: Cluster, server: Handle, output: Path | str | None = None
+        self, worker: Any, setup: RunSetup, cluster: Cluster, server: Handle, output: str | None = None
     ) -> None:
         """``worker``: its class, or the dotted name of it; ``output``: the folder to record into."""
-        self._worker, self._setup, self._cluster, self._server, self._output = worker, setup, cluster, server, output
+        self._worker, self._setup, self._cluster, self._server = worker, setup, cluster, server
+        self._files = WorkerFiles(setup.config, setup.env, cluster, output)
 
     def __call__(self, index: int, incarnation: int, standing: Standing) -> Handle:
         """Return the handle of the worker."""
@@ -337,8 +328,10 @@ class WorkerMaker:
             "streams": streams,
             "base": standing.sampled,
         }
-        if self._output is not None:
-            identity["output"] = self._output
+        if self._files.output is not None:
+            identity["output"] = self._files.output
+        if (keeper := self._files.keeper()) is not None:
+            identity["keeper"] = keeper
         if loop_kinds.kind_of(self._setup.row).learner is None:
             identity["learns"] = {"graph": self._setup.row.graph, "nets": self._setup.row.nets}
         if not reads(config):

@@ -24,7 +24,7 @@ from drl_cli.contracts import Cluster, Handle
 from drl_cli.envs import callbacks
 from drl_cli.errors import CheckpointError, Overdue
 from drl_cli.policies import custom_distributions, custom_models
-from drl_cli.runtime import assembly, run_restore, run_state
+from drl_cli.runtime import assembly, run_restore, run_state, worker_files
 from drl_cli.runtime.assembly import Parts
 from drl_cli.runtime.curriculum import Curriculum
 from drl_cli.runtime.evaluation_schedule import EvaluationSchedule
@@ -100,7 +100,7 @@ class Driver:
         """Make the parts. Sampling and loading TensorFlow go on in the background when this returns."""
         began, self._has_started = time.monotonic(), True
         ray, goal = self._options.get("ray") or {}, self._options.get("goal")
-        output = assembly.recording_folder(self.config, self._options.get("folder"))
+        output = worker_files.recording_folder(self.config, self._options.get("folder"))
         self.setup = setup = assembly.setup_of(self.row, self.config, self.env)
         for spec in setup.specs.values():
             custom_models.try_out(spec)

@@ -16,6 +16,7 @@ from drl_cli.runtime.ledger import Ledger
 from drl_cli.runtime.loops import decentralized, evolution, gradients, replay, stream, sync
 
 SERVER = "drl_cli.actors.parameter_server:ParameterServer"
+KEEPER = "drl_cli.actors.file_keeper:FileKeeper"
 REPLAY = "drl_cli.actors.replay_buffer:ReplayBuffer"
 LEARNER = "drl_cli.actors.learner:Learner"
 REPLICA = "drl_cli.actors.learner_replica:LearnerReplica"

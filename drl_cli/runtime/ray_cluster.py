@@ -23,7 +23,7 @@ from typing import Any
 
 import ray
 from ray.exceptions import RayActorError, RayError, RayTaskError
-from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
+from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy, PlacementGroupSchedulingStrategy
 
 from drl_cli import process
 from drl_cli.contracts import Handle
@@ -252,7 +252,8 @@ class RayCluster:
 
         ``resources``: dict(num_cpus, num_gpus, resources, memory, runtime_env) of an actor, by default none of Ray's count;
         ``pinned`` True places it on the driver's node, ``near`` there if that node has the resources; ``restarts`` starts it
-        again when its process is lost.
+        again when its process is lost. Inside the placement group of a search's trial every actor takes what the trial has
+        reserved, and ends with the group.
         """
         if place == HERE:
             handle = LocalHandle(name, factory, args)
@@ -261,10 +262,8 @@ class RayCluster:
         else:
             wanted: dict[str, Any] = {"num_cpus": 0, **(resources or {})}
             pinned, near = wanted.pop("pinned", False), wanted.pop("near", False)
-            if pinned or (near and ray.util.get_current_placement_group() is None):
-                # What holds state stays on the driver's node: a lost node then costs workers only. A search's trial has places.
-                here = ray.get_runtime_context().get_node_id()
-                wanted["scheduling_strategy"] = NodeAffinitySchedulingStrategy(here, soft=not pinned)
+            if pinned or near:
+                wanted |= _near_the_driver(pinned)
             # A call to a part without a state of its own is repeated where its process was lost.
             again = (-1, REPEATS) if wanted.pop("restarts", False) else (0, 0)
             # The class's name is what ps and Ray's tools show of the process.
@@ -373,6 +372,25 @@ class RayCluster:
             shutil.rmtree(self._folder, ignore_errors=True)
             process.temporary_folders[:] = [path for path in process.temporary_folders if path != self._folder]
             self._folder = None
+
+
+def _near_the_driver(pinned: bool) -> dict[str, Any]:
+    """Return the options that place an actor on the driver's node, as what holds state is: a lost node then costs workers only.
+
+    Not ``pinned``: only if that node has its resources. In a placement group a pinned actor gets the bundle of the group that
+    is on this node; another one whichever bundle has its resources, as Ray does for all children of the group's actors.
+    """
+    here = ray.get_runtime_context().get_node_id()
+    group = ray.util.get_current_placement_group()
+    if group is None:
+        return {"scheduling_strategy": NodeAffinitySchedulingStrategy(here, soft=not pinned)}
+    if not pinned:
+        return {}
+    nodes = ray.util.placement_group_table(group)["bundles_to_node_id"]
+    own = min((index for index, node in nodes.items() if node == here), default=None)
+    if own is None:  # the driver is no part of the group
+        return {"scheduling_strategy": NodeAffinitySchedulingStrategy(here, soft=False)}
+    return {"scheduling_strategy": PlacementGroupSchedulingStrategy(group, placement_group_bundle_index=own)}
 
 
 def _knock(address: str) -> None:

@@ -16,7 +16,7 @@ from drl_cli.errors import CriterionMissed, InputError, RunFailed, full_or
 from drl_cli.experiments import search_choices
 from drl_cli.experiments.search_data import WriteData
 from drl_cli.runs import loggers
-from drl_cli.search import trial_ranks
+from drl_cli.search import record_upload, trial_ranks
 from drl_cli.search.search_record import OVER, EarlierRows, Record, Row, TrialRecord, Work
 from drl_cli.search.trial import row_of
 
@@ -40,11 +40,19 @@ def run(record: Record, stop_request: process.StopCondition, command: str) -> Se
     """Run a search to its end; returns the SearchOutcome.
 
     ``record``: of a new search or of one that is resumed; ``command``: the line for the header of the file.
-    Raises InputError when nothing can be started, ClusterUnavailable when Ray cannot.
+    Raises InputError when nothing can be started, StorageError where ``storage_path`` cannot be written, ClusterUnavailable
+    when Ray cannot start.
     """
     with record.held(), contextlib.ExitStack() as stack:
         stack.callback(stop_request.before_exit(lambda number, _is_late: _cut_off(record, 128 + number)))
-        return _run(record, stop_request, command)
+        uploads = record_upload.begun(record)
+        if uploads is None:
+            return _run(record, stop_request, command)
+        stack.callback(uploads.close)
+        try:
+            return _run(record, stop_request, command)
+        finally:
+            uploads.finish()
 
 
 def _run(record: Record, stop_request: process.StopCondition, command: str) -> SearchOutcome:

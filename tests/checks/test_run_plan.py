@@ -12,7 +12,7 @@ from drl_cli.algorithms.ppo import PPOConfig
 from drl_cli.algorithms.sac import SACConfig
 from drl_cli.checks import cluster_scale, run_plan, run_probe, run_time
 from drl_cli.experiments import search_spec, spec
-from drl_cli.runtime import machine
+from drl_cli.runtime import footprint, machine
 from drl_cli.runtime.driver import Driver
 
 GB = 2**30
@@ -250,11 +250,13 @@ TRAFFIC = {
 }
 
 
-def scaled(run, shape, keys=(), **over):
+def scaled(run, shape, keys=(), replay=0, **over):
     env = "Pendulum-v1" if run == "SAC" else "CartPole-v1"
     one = spec.from_flags({"run": run, "env": env, "set": list(keys), "stop": ["{}"]})
     row, probe = table.find(run), PROBE | {name: over.pop(name) for name in list(over) if name in PROBE}
-    found = cluster_scale.expected(row, one.config, cluster_scale.ClusterShape(*shape), probe, TRAFFIC | over)
+    traffic, cluster = TRAFFIC | over, cluster_scale.ClusterShape(*shape, *([64.0] if len(shape) == 4 else []))
+    held = cluster_scale.held(row, one, cluster, {"replay": replay, "batches": 0}, traffic)
+    found = cluster_scale.expected(row, one.config, cluster, probe, traffic, held)
     carried = {part["part"]: part["env_steps_per_s"] for part in found["parts"]}
     return found, carried, cluster_scale.finding(row, one.config, found)
 
@@ -288,6 +290,27 @@ def test_replay_is_learnt_from_as_its_intensity_asks():
     found, carried, told = scaled("SAC", (8, 1, 16, 10.0), ["training_intensity=256", "train_batch_size=256"])
     assert carried["learner"] == 100.0 and found["first"] == "learner"
     assert told.mend.endswith("training_intensity=128")
+
+
+def test_memory_of_the_nodes_bounds_how_many_workers_there_are():
+    keys = ["rollout_fragment_length=50", "num_envs_per_worker=8"]
+    found, carried, told = scaled("IMPALA", (64, 4, 16, 10.0, 2.0), keys, updates_per_s=1e9, driver_us=0.0)
+    held = found["memory"]
+    assert held["worker"] == footprint.ACTOR + 8 * footprint.PER_ENV
+    assert held["store"] == 64 * 2 * 400 * 50  # two fragments of each worker
+    here = (2 * 2**30 - held["run"] - held["store"]) // held["worker"]
+    there = (2 * 2**30 - footprint.RAY_DAEMONS) // held["worker"]
+    assert 0 < here < there and carried["memory"] == (here + 3 * there) * 1000
+    assert found["first"] == "memory" and told.state == "warn" and found["env_steps_per_s"] == carried["memory"]
+    assert f"the memory of the nodes saturates first: {here + 3 * there:.1f} of 64 workers" in told.text
+    assert scaled("IMPALA", (64, 4, 16, 10.0, 64.0), keys, updates_per_s=1e9, driver_us=0.0)[0]["first"] == "workers"
+
+
+def test_replay_that_fills_the_node_of_the_run_leaves_room_for_nothing():
+    found, carried, told = scaled("SAC", (8, 2, 16, 10.0, 4.0), ["buffer_size=1000000"], replay=5 * 2**30)
+    assert (carried["memory"], found["first"], found["memory"]["replay"]) == (0, "memory", 5 * 2**30)
+    assert told.text.startswith("the run does not fit into the memory of its node: 0 workers of")
+    assert told.mend.endswith("buffer_size=500000")
 
 
 def test_rows_that_send_no_fragments_are_not_estimated():

@@ -183,7 +183,7 @@ def test_plan_that_does_not_fit_ends_with_5(drl, monkeypatch, tmp_path):
 
 
 SCALED = {
-    "cluster": {"workers": 64, "nodes": 4, "cores": 16, "gbit": 10.0},
+    "cluster": {"workers": 64, "nodes": 4, "cores": 16, "gbit": 10.0, "gib": 64.0},
     "parts": [
         {"part": "learner", "env_steps_per_s": 164_000.0, "workers": 2.9, "why": "205 updates/s"},
         {"part": "fragments", "env_steps_per_s": None, "workers": None, "why": "30 bytes"},
@@ -198,7 +198,9 @@ def test_plan_of_a_cluster_says_what_each_part_carries(drl, monkeypatch, tmp_pat
     planned(monkeypatch, scale=SCALED)
     words = ("--plan", "--scale", "64,nodes=4", "--local-dir", str(tmp_path))
     code, out, _ = drl("train", "-f", "cartpole-impala", *words)
-    assert code == 0 and "cluster    64 workers on 4 nodes of 16 cores, 10 Gbit/s: about 164k env" in out
+    assert code == 0 and "cluster 64 workers on 4 nodes of 16 cores and 64 GiB, 10 Gbit/s: about 164k env" in " ".join(
+        out.split()
+    )
     assert "\nlearner    164k env steps/s: 205 updates/s\n" in out and "\nfragments  no bound: 30 bytes\n" in out
 
 
@@ -208,6 +210,7 @@ def test_plan_of_a_cluster_says_what_each_part_carries(drl, monkeypatch, tmp_pat
         (("--scale", "64"), "--scale is for a plan: add --plan"),
         (("--plan", "--scale", "64,node=4"), "Did you mean 'nodes'?"),
         (("--plan", "--scale", "many"), "'many' is not a whole number"),
+        (("--plan", "--scale", "64,gib=much"), "'much' is not a number"),
         (("--plan", "--scale", "nodes=4"), "names no number of workers"),
         (("--plan", "--scale", "8", "-s", "lr={grid_search: [0.1, 0.2]}"), "this is a search"),
     ],

@@ -10,6 +10,7 @@ from rich.console import Console
 from drl_cli import checkpoints, cli, events
 from drl_cli.cli import search, search_screen, search_table, terminal
 from drl_cli.cli.search_view import SearchView, fitting, short
+from drl_cli.errors import ConfigError
 
 METRIC = "evaluation/episode_reward_mean"
 DATA = {
@@ -240,6 +241,14 @@ def test_resume_without_a_name_finds_the_newest_search(tmp_path):
     assert search.to_resume({"resume": True, "local_dir": str(tmp_path)}, {}) == path
     path.write_text(json.dumps({**content, "state": "finished"}))
     assert search.to_resume({"resume": True, "local_dir": str(tmp_path)}, {}) is None
+
+
+def test_defaults_of_a_person_stand_beside_a_resumed_search_and_what_is_typed_does_not(tmp_path):
+    record = str(tmp_path / "search_2026-01-01_00-00-00_abc12.json")
+    flags = {"resume": record, "storage_path": "s3://bucket/runs"}
+    assert str(search.to_resume({**flags, "defaults": ["storage_path"]}, {})) == record
+    with pytest.raises(ConfigError, match="^--storage-path: a resumed search keeps its settings. Leave it out.$"):
+        search.to_resume(flags, {})
 
 
 def test_run_that_was_started_after_the_search_is_resumed_instead(tmp_path):

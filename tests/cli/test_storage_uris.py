@@ -27,6 +27,12 @@ def test_rollout_plays_a_checkpoint_of_a_storage(pendulum_run, capsys, inside):
         (("rollout", "ftp://host/x"), "ftp:// is not a storage that drl can use. There are s3://"),
         (("evaluate", "file:///nowhere/RUN"), "file:///nowhere/RUN: there is no run or checkpoint"),
         (("train", "--resume=file:///nowhere/RUN"), "file:///nowhere/RUN: there is no run or checkpoint"),
+        (("explain", "file:///nowhere/RUN"), "file:///nowhere/RUN: there is no run or checkpoint"),
+        (("explain", "s4://bucket/RUN"), "s4:// is not a storage that drl can use. There are s3://"),
+        (
+            ("train", "--resume=file:///nowhere/default/search_2026-01-02_03-04-05_abc12.json"),
+            "file:///nowhere/default/search_2026-01-02_03-04-05_abc12.json: there is no record of a search",
+        ),
         (
             ("rollout", "s3://key:hunter2@bucket/x"),
             "a URI is recorded with the run, so none with a password is accepted.",
@@ -58,6 +64,11 @@ def test_run_goes_on_from_its_copy_where_its_folder_is_lost(tmp_path, capsys):
     name = json.loads(lines[-1])["finished"]["run"].rpartition("/")[2]
     shutil.rmtree(tmp_path / "results")
     uri = f"file://{tmp_path}/store/default/{name}"
+    found = json.loads(said(capsys, "explain", uri, "--key", "num_rollouts", "--json").out)["experiments"][0]
+    assert (found["run"], found["rows"][0]["value"], found["rows"][0]["from"]) == ("ARS", 2, "-s")
+    assert (
+        json.loads(said(capsys, "explain", f"{uri}/checkpoint_000002", "--json").out)["experiments"][0]["run"] == "ARS"
+    )
     lines = said(capsys, "train", f"--resume={uri}", "--stop", "training_iteration=4", *common).out.splitlines()
     assert json.loads(lines[-1])["finished"]["run"] == str(tmp_path / "results" / "default" / name)
     rows = (tmp_path / "store" / "default" / name / "result.json").read_text().splitlines()

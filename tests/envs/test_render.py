@@ -50,8 +50,8 @@ def frames(path):
     return [np.frombuffer(data, np.uint8).mean() for data in reader]
 
 
-def filmed(folder, steps, **env_config):
-    batch = EnvBatch({**NAME, "env_config": env_config}, 2, (7, 0), viewer=render.EpisodeVideos(folder))
+def filmed(folder, steps, send=None, **env_config):
+    batch = EnvBatch({**NAME, "env_config": env_config}, 2, (7, 0), viewer=render.EpisodeVideos(folder, send))
     batch.reset()
     for _ in range(steps):
         batch.step_all(ZERO)
@@ -72,6 +72,14 @@ def test_first_environment_is_filmed_from_reset_to_end(tmp_path):
     assert Drawn.modes[:2] == ["rgb_array", None]
     for name in names:
         assert frames(tmp_path / "videos" / name) == pytest.approx([0, 60, 120, 180], abs=6)
+
+
+def test_film_that_is_sent_away_stays_nowhere_here(tmp_path, monkeypatch):
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    sent = {}
+    filmed(tmp_path / "videos", 27, lambda path: sent.update({path.name: path.read_bytes()})).close()
+    assert sorted(sent) == ["episode-000000.mp4", "episode-000001.mp4", "episode-000008.mp4"]
+    assert all(len(data) > 500 for data in sent.values()) and list(tmp_path.iterdir()) == []
 
 
 def test_film_of_an_episode_that_is_not_over_leaves_nothing(tmp_path):

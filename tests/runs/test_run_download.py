@@ -79,6 +79,11 @@ def test_records_come_without_checkpoints_and_recordings(opener):
     assert names(run_download.cached(RUN, "records", open_storage=opener)) == ["best.json", "params.json"]
 
 
+def test_records_of_a_checkpoint_are_those_of_its_run(opener):
+    path = run_download.cached(f"{RUN}/checkpoint_000010", "records", open_storage=opener)
+    assert path.name == NAME and names(path) == ["best.json", "params.json"]
+
+
 def test_what_is_in_the_cache_is_not_fetched_again(opener):
     run_download.cached(f"{RUN}/checkpoint_000030", open_storage=opener)
     run_download.cached(f"{RUN}/checkpoint_000030", open_storage=opener)

@@ -50,6 +50,27 @@ def test_trial_of_a_search_reserves_what_its_parts_are_placed_by():
     assert bundles(config)[2:] == [{"fast": 1.0}, {"memory": 5.0}]
 
 
+def test_gpu_of_a_trial_is_reserved_for_the_process_that_learns():
+    asked = {"cpu": 2, "gpu": 1, "extra_cpu": 3}
+    here = small_config(num_workers=1, num_gpus=1)
+    assert bundles(here, asked) == [{"CPU": 2, "GPU": 1}, {"CPU": 3}]
+    assert bundles(small_config(**APART, num_gpus=1), asked) == [{"CPU": 2}, {"CPU": 3}, {"GPU": 1}]
+    assert bundles(small_config(**APART, num_gpus=1), {"cpu": 2}) == [{"CPU": 2}, {"GPU": 1}]
+
+
+def test_resources_per_trial_leave_memory_and_custom_resources_reserved():
+    config = small_config(
+        num_workers=2, memory_per_worker=2**20, custom_resources_per_worker={"sim": 1}, custom_resources_for_learner={"x": 1},
+        learner_actor=True, num_replay_shards=1, memory_for_replay=5,
+    )  # fmt: skip
+    assert bundles(config, {"cpu": 1, "extra_cpu": 2}) == [
+        {"CPU": 1},
+        {"CPU": 2, "memory": 2**21, "sim": 2},
+        {"x": 1},
+        {"memory": 5},
+    ]
+
+
 @pytest.mark.parametrize(
     "given",
     [{}, {"num_gpus": 1}, {"num_gpus": 1, "custom_resources_for_learner": {"fast": 1}}, {"memory_for_replay": 2**32}],

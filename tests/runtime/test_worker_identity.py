@@ -13,7 +13,18 @@ WORKER = "drl_cli.actors.rollout_worker:RolloutWorker"
 
 
 class _Cluster:
+    is_remote = True
+
+    def __init__(self, nodes=1):
+        self.kept, self._nodes = [], nodes
+
+    def nodes(self):
+        return [{}] * self._nodes
+
     def spawn(self, name, factory, args, place, resources):
+        if name == "files":
+            self.kept.append((factory, args, place, resources))
+            return "the keeper"
         assert factory == WORKER
         return name, args[1], args[3]
 
@@ -43,6 +54,29 @@ def test_a_worker_is_told_its_place_and_the_env_steps_of_the_run():
 def test_a_worker_is_told_where_to_record():
     name, env, identity = _made(1, output="/run/experience")
     assert identity["output"] == "/run/experience" and "output" not in env
+
+
+def test_workers_are_told_who_writes_for_them_once_ray_has_other_nodes():
+    config = DDPGConfig(num_workers=2, output="/data", record_env=True, seed=9)
+    env = {"id": "Pendulum-v1", "asked": "Pendulum-v1", "env_config": {}, "preprocessing": {"frames": 1}}
+    env["videos"] = "/run/videos"
+    cluster = _Cluster()
+    make = WorkerMaker(WORKER, RunSetup(table.find("DDPG"), config, env, None), cluster, None, "/data")
+    assert "keeper" not in make(0, 0, Standing(0))[2] and cluster.kept == []
+    cluster._nodes = 2  # one has joined
+    assert [make(index, 1, Standing(0))[2]["keeper"] for index in (0, 1)] == ["the keeper"] * 2
+    made_of = ("/data", 64 * 2**20, "/run/videos")
+    assert cluster.kept == [("drl_cli.actors.file_keeper:FileKeeper", made_of, "actor", {"pinned": True})]
+
+
+@pytest.mark.parametrize("keys", [{"record_env": False}, {"record_env": True, "num_workers": 0}])
+def test_nobody_writes_for_workers_that_write_nothing_or_are_on_the_node_of_the_run(keys):
+    config = DDPGConfig.model_validate({"num_workers": 2, "seed": 9, **keys})
+    env = {"id": "Pendulum-v1", "asked": "Pendulum-v1", "env_config": {}, "preprocessing": {"frames": 1}}
+    cluster = _Cluster(2)
+    cluster.is_remote = config.num_workers > 0
+    make = WorkerMaker(WORKER, RunSetup(table.find("DDPG"), config, {**env, "videos": "/v"}, None), cluster, None)
+    assert "keeper" not in make(0, 0, Standing(0))[2]
 
 
 @pytest.mark.parametrize(

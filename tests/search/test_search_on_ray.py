@@ -2,6 +2,7 @@
 
 import json
 import os
+import shutil
 import signal
 from pathlib import Path
 
@@ -11,6 +12,7 @@ import yaml
 from drl_cli import cli, events
 from drl_cli.experiments import search_spec
 from drl_cli.process import StopCondition
+from drl_cli.runs import search_download
 from drl_cli.search import run_search
 from drl_cli.search.search_record import Record
 
@@ -83,6 +85,37 @@ def test_search_that_was_stopped_goes_on_where_it_was(search_ray, tmp_path):
     assert [rows(folder) for folder in folders] == [[1, 2, 3, 4, 5, 6]] * 2
     # What had rows when the search was stopped went on in its folder.
     assert {trial["run_folder"] for trial in begun if trial.get("result")} <= {str(folder) for folder in folders}
+
+
+@pytest.mark.slow
+def test_search_goes_on_from_its_storage_where_its_folder_is_lost(search_ray, tmp_path):
+    flags = {**FLAGS, "stop": ["training_iteration=4"], "local_dir": str(tmp_path / "lost"), "imports": []}
+    flags |= {"storage_path": str(tmp_path / "store"), "checkpoint_freq": 1}
+    record, request = Record.new(search_spec.read(None, flags, {"num_samples": 2}).data), Request()
+
+    def listen(kind, fields):
+        if kind == "trial" and (fields.get("result") or {}).get("training_iteration") == 2:
+            request.exit_code = 130
+
+    unsubscribe = events.subscribe(listen)
+    try:
+        assert run_search.run(record, request, "drl train").state == "interrupted"
+    finally:
+        unsubscribe()
+    shutil.rmtree(tmp_path / "lost")
+    here = search_download.resumable(f"file://{tmp_path}/store/default", tmp_path / "here")
+    fetched = Record.read(here)
+    begun = {
+        number: rows(Path(trial["run_folder"])) for number, trial in fetched.trials.items() if "run_folder" in trial
+    }
+    assert run_search.run(fetched, Request(), "drl train") == run_search.SearchOutcome("finished", 0)
+    for trial in fetched.trials.values():
+        folder = Path(trial["run_folder"])
+        assert folder.parent == tmp_path / "here" / "default" and rows(folder) == [1, 2, 3, 4]
+        assert rows(tmp_path / "store" / "default" / folder.name) == [1, 2, 3, 4]
+    assert begun and all(found[0] == 1 for found in begun.values())
+    assert Record.read(tmp_path / "store" / "default" / here.name).state == "finished"
+    assert not (tmp_path / "lost").exists()
 
 
 def test_trial_whose_process_is_killed_goes_on_from_its_checkpoint_and_costs_no_other(search_ray, tmp_path):

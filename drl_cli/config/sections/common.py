@@ -42,21 +42,25 @@ def steps_per_iteration(config: CommonKeys) -> int:
 def bundles(config: CommonKeys, asked: Mapping[str, float] | None = None) -> list[dict[str, float]]:
     """Return the resources of a trial of a search: a list of {"CPU": …, "GPU": …, …}, first that of its own process.
 
-    ``asked``: RLlib's ``resources_per_trial`` (cpu, gpu, extra_cpu, extra_gpu), which replaces what follows from the config.
+    ``asked``: RLlib's ``resources_per_trial`` (cpu, gpu, extra_cpu, extra_gpu), which replaces the CPUs and GPUs that follow
+    from the config. ``gpu`` is for what learns, so that with ``learner_actor`` it is reserved for that process. Memory and
+    custom resources follow from the config in any case: a part that requests what its trial has not reserved is never placed.
     """
+    gpu = gpus(config)
+    worker: dict[str, float] = {"memory": config.memory_per_worker, **config.custom_resources_per_worker}
     if asked is not None:
         own: dict[str, float] = {"CPU": asked.get("cpu", 1), "GPU": asked.get("gpu", 0)}
-        others: list[dict[str, float]] = [{"CPU": asked.get("extra_cpu", 0), "GPU": asked.get("extra_gpu", 0)}]
+        gpu = max(gpu, own["GPU"])
+        extra: dict[str, float] = {"CPU": asked.get("extra_cpu", 0), "GPU": asked.get("extra_gpu", 0)}
+        others = [extra | {name: amount * config.num_workers for name, amount in worker.items()}]
     else:
-        own = {"CPU": config.num_cpus_for_driver or LEAST_CPU, "GPU": 0 if config.learner_actor else gpus(config)}
-        worker: dict[str, float] = {
-            "CPU": config.num_cpus_per_worker,
-            "GPU": config.num_gpus_per_worker,
-            "memory": config.memory_per_worker,
-        }
-        others = [{**worker, **config.custom_resources_per_worker}] * config.num_workers
-        others += [{"GPU": gpus(config), **config.custom_resources_for_learner}] if config.learner_actor else []
-        others += [replay_resources(config)] * shards(config) if isinstance(config, BufferKeys) else []
+        own = {"CPU": config.num_cpus_for_driver or LEAST_CPU, "GPU": gpu}
+        worker |= {"CPU": config.num_cpus_per_worker, "GPU": config.num_gpus_per_worker}
+        others = [worker] * config.num_workers
+    if config.learner_actor:
+        own["GPU"] = 0
+        others.append({"GPU": gpu, **config.custom_resources_for_learner})
+    others += [replay_resources(config)] * shards(config) if isinstance(config, BufferKeys) else []
     others += [{"CPU": num_cpus_per_learner(config)}] * (learners(config) - 1)
     kept = [{name: amount for name, amount in bundle.items() if amount} for bundle in (own, *others)]
     return [kept[0], *(bundle for bundle in kept[1:] if bundle)]
