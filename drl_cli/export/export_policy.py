@@ -148,7 +148,7 @@ def description(policy: NumpyPolicy, facts: Mapping[str, Any], form: str) -> dic
 def apply_first(facts: Mapping[str, Any]) -> list[str]:
     """Return what stood between the environment and the policy, in order and in words: no part of an export.
 
-    ``facts``: those of a manifest. [] where observations are as the environment returns them, flattened. Raises CheckpointError.
+    ``facts``: of a manifest. [] where observations are as the environment returns them or flattened. Raises CheckpointError.
     """
     plan = preprocessors.from_facts(facts.get("preprocessing")) or preprocessors.NOTHING
     found = [f"env_wrappers {name}{_options(keywords)}" for name, keywords in plan.get("wrappers", ())]

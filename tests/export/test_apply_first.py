@@ -1,8 +1,5 @@
 """What an exported policy does not hold of what stood before it: described, and said by the command."""
 
-import json
-
-import numpy as np
 import pytest
 
 from drl_cli.cli import exports
