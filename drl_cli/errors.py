@@ -7,6 +7,7 @@ what to do next. Programmer mistakes raise ``ValueError`` and the like, and end 
     DrlError 1
     ├── InputError 2                what was typed or read cannot be used
     │   ├── ConfigError             a key, a value, a file of keys
+    │   ├── NotRegistered           a name that no module has registered (a model, a preprocessor, …)
     │   ├── EnvError                an environment that is unknown, broken, or does not fit
     │   ├── CheckpointError         missing, damaged, foreign or newer
     │   ├── ExperienceError         files of recorded steps: missing, malformed, or of another environment
@@ -52,6 +53,10 @@ class InputError(DrlError):
 
 class ConfigError(InputError):
     """A config key, a stop field or a file of them is wrong."""
+
+
+class NotRegistered(InputError):
+    """A name of a component that no imported module or installed package has registered."""
 
 
 class EnvError(InputError):

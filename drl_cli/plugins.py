@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from importlib.metadata import entry_points
 from typing import Any
 
-from drl_cli.errors import InputError, failure, suggestion
+from drl_cli.errors import InputError, NotRegistered, failure, suggestion
 
 GROUP = "drl_cli.plugins"
 _lock = threading.RLock()
@@ -42,13 +42,13 @@ class Registry:
         return dict(self._things)
 
     def find(self, name: str) -> Any:
-        """Return what is registered as ``name``; raises InputError with the nearest name and with how to register one."""
+        """Return what is registered as ``name``; raises NotRegistered with the nearest name and how to register one."""
         if name in self._things or name in self.all():
             return self._things[name]
         hint = suggestion(name, self._things)
         has = f" Registered: {', '.join(sorted(self._things)[:8])}." if self._things and not hint else ""
         broken = "".join(f" {text}" for text in failures())
-        raise InputError(
+        raise NotRegistered(
             f"No {self.kind} is registered as {str(name)[:60]!r}.{hint}{has} Register it with drl_cli.{self._function} in a "
             f"module, and name that module: --import MODULE.{broken}"
         )

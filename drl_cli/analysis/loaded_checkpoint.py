@@ -6,27 +6,28 @@ imported: an environment with a module in its id needs that id on the command li
 
 from __future__ import annotations
 
+import contextlib
 import shlex
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from drl_cli import checkpoints
+from drl_cli import checkpoints, plugins
 from drl_cli.algorithms import table
 from drl_cli.config.env_names import displayed
 from drl_cli.config.rllib.ignored_keys import ANYWAY, IDLE
-from drl_cli.envs import make
+from drl_cli.envs import env_wrappers, make
 from drl_cli.envs import preprocessors as preprocessing
 from drl_cli.envs.env_spec import AgentsSetup, EnvSpec, Preprocessing
 from drl_cli.envs.multi_agent import open_envs
 from drl_cli.envs.multi_agent.multi_agent_env import MultiAgentEnv
 from drl_cli.envs.multi_agent.team import laid_over
 from drl_cli.envs.spaces import part_name
-from drl_cli.errors import CheckpointError, ConfigError, EnvError, InputError, suggestion
+from drl_cli.errors import CheckpointError, ConfigError, DrlError, EnvError, InputError, NotRegistered, suggestion
 from drl_cli.extras import load
 from drl_cli.policies.numpy_policy import NumpyPolicy, policies_from_checkpoint, policy_from_checkpoint
-from drl_cli.runs import retention
+from drl_cli.runs import retention, run_folder
 
 if TYPE_CHECKING:
     import gymnasium
@@ -139,12 +140,18 @@ def open_subject(
     if env is None and ":" in asked:
         allow = shlex.join([*command.split(), str(path), "--env", asked])
         raise EnvError(f"{found}: its environment {asked} would import a module. If you trust it, run: {allow}")
-    name = make.resolve(asked, trusted=env is not None)
+    try:
+        name = make.resolve(asked, trusted=env is not None)
+    except EnvError as error:
+        if env is not None:
+            raise
+        raise EnvError(f"{found}: {error}{_imported_by_run(found)}") from error
     evaluated = _evaluation(facts)
     env_config = dict(facts.get("env_config") or {})
     for over in (evaluated.get("env_config") or {}, overrides.get("env_config", {})):
         env_config = laid_over(name.id, env_config, over)
     plan = preprocessing.for_scoring(_plan(found, facts))
+    _check_registered(found, plan)
     for policy in policies.values():
         if policy.spec.frames != preprocessing.frames_of(plan):
             raise CheckpointError(
@@ -193,14 +200,54 @@ def open_policy(path: Path | str, latest: bool = False) -> tuple[Path, dict[str,
     """
     found = retention.find(Path(path).expanduser(), latest=latest)
     loaded = checkpoints.load(found)
-    return found, loaded.require_facts(), policy_from_checkpoint(loaded)
+    facts = loaded.require_facts()
+    with _saying_what_to_import(found):
+        return found, facts, policy_from_checkpoint(loaded)
 
 
 def open_policies(path: Path | str, latest: bool = False) -> tuple[Path, dict[str, Any], dict[str, NumpyPolicy]]:
     """Return what ``open_policy`` returns, with {policy id: NumpyPolicy}: there may be several."""
     found = retention.find(Path(path).expanduser(), latest=latest)
     loaded = checkpoints.load(found)
-    return found, loaded.require_facts(), policies_from_checkpoint(loaded)
+    facts = loaded.require_facts()
+    with _saying_what_to_import(found):
+        return found, facts, policies_from_checkpoint(loaded)
+
+
+@contextlib.contextmanager
+def _saying_what_to_import(path: Path) -> Iterator[None]:
+    """Let a CheckpointError about a name that is not registered end with what the run of the checkpoint had imported."""
+    try:
+        yield
+    except CheckpointError as error:
+        if not isinstance(error.__cause__, NotRegistered):
+            raise
+        raise CheckpointError(f"{error}{_imported_by_run(path)}") from error
+
+
+def _imported_by_run(path: Path) -> str:
+    """Return words that say which modules the run of a checkpoint had imported, "" where it had or is none."""
+    try:
+        params = run_folder.read_record(path.parent / "params.json")
+    except DrlError:
+        return ""
+    imports = params.get("imports") if params and run_folder.is_params(params) else None
+    shown = [name for name in imports or [] if all(part.isidentifier() for part in name.split("."))]
+    return f" The run had {' '.join(f'--import {name}' for name in shown)}" if shown else ""
+
+
+def _check_registered(path: Path, plan: Preprocessing | None) -> None:
+    """Raise CheckpointError where a wrapper or the preprocessor that the policy was trained with is not registered here."""
+    key = "env_wrappers"
+    with _saying_what_to_import(path):
+        try:
+            for name, _ in env_wrappers.from_plan(plan):
+                env_wrappers.find(name)
+            key = "model.custom_preprocessor"
+            if plan and "preprocessor" in plan:
+                plugins.PREPROCESSORS.find(plan["preprocessor"][0])
+        except InputError as error:
+            raise CheckpointError(f"{path}: {key}: {error}") from error
 
 
 def _plan(path: Path, facts: Mapping[str, Any]) -> Preprocessing | None:

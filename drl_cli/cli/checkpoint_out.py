@@ -88,7 +88,8 @@ def export(
     out.
 
     The observation filter, byte scaling, action mask, action scaling and clipping are part of it. Frame stacks are passed
-    in stacked; the memory of recurrent policies becomes extra inputs and outputs. A description is written next to it
+    in stacked; the memory of recurrent policies becomes extra inputs and outputs. Wrappers, a custom preprocessor and the
+    preprocessing of images are not part of it: what is to be applied first is printed. A description is written next to it
     (OUT.json, or drl.json inside a SavedModel). The exported policy is loaded again and compared with drl's own on sampled
     observations; if they differ by more than 1e-4 of half an action's range, nothing is kept and the exit code is 1.
 
@@ -126,6 +127,7 @@ def export(
             output.line(f"{done.path}: {form}, {figures.size(done.size)}, {what} of {found}")
             for line in (
                 *exports.ports(export_policy.description(policies[name], own, form)),
+                *exports.apply_first(export_policy.apply_first(own)),
                 exports.comparison(done.comparison),
             ):
                 output.line(f"  {line}")

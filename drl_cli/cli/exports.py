@@ -7,7 +7,7 @@ itself is complete.
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
@@ -57,6 +57,11 @@ def ports(about: Mapping[str, Any]) -> list[str]:
     return lines
 
 
+def apply_first(steps: Sequence[str]) -> list[str]:
+    """Return the line, if any, that says what is to be applied to the environment before an exported policy acts there."""
+    return [f"apply first, it is not part of the export: {'; '.join(steps)}"] if steps else []
+
+
 def comparison(found: Comparison) -> str:
     """Return in words how far an exported policy is from the original (``export.parity.Comparison``)."""
     samples = f"{found.samples:,} sampled observations"
@@ -75,6 +80,7 @@ class Exports:
     def __init__(self, formats: tuple[str, ...], outcome: Outcome) -> None:
         """``formats``: those of ``drl checkpoint export``; ``outcome``: an ``experiments.run.Outcome``."""
         self._formats, self._done, self._failure, self._why_not = formats, [], None, None
+        self._first: list[str] = []
         checkpoint = outcome.best or outcome.final
         if not formats:
             return
@@ -86,6 +92,7 @@ class Exports:
             from drl_cli.export import export_policy
 
             _, facts, policies = open_policies(checkpoint)
+            self._first = apply_first(export_policy.apply_first(facts))
             for form in formats:
                 for name, policy in policies.items():
                     named = f"model-{name}" if len(policies) > 1 else "model"
@@ -99,7 +106,8 @@ class Exports:
         """Return the lines about them that follow the summary of the run."""
         if self._why_not:
             return [f"  Exported  nothing, because {self._why_not}; use drl checkpoint export instead"]
-        return [f"  Exported  {done.path.name} ({form}; {comparison(done.comparison)})" for form, done in self._done]
+        lines = [f"  Exported  {done.path.name} ({form}; {comparison(done.comparison)})" for form, done in self._done]
+        return [*lines, *(f"            {line}" for line in self._first if lines)]
 
     def paths(self) -> dict[str, list[str]]:
         """Return their part of the last line of ``--json``: {"exported": [path, …]}, {} where none was requested."""

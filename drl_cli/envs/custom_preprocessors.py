@@ -10,6 +10,9 @@ returns has
 as classes for RLlib have. ``transform`` has no state: the same observation always becomes the same array, whatever was seen
 before, in another process and after a resume; what needs a memory is a wrapper (``env_wrappers``), or ``model.use_lstm``.
 
+A Dict observation with an ``action_mask`` (``envs.spaces.find_mask``) is given without it, and the mask is put after the vector
+that ``transform`` returns: what is allowed is the environment's to say, and a preprocessor cannot lose it.
+
 Used by ``envs.preprocessors``, whose plan carries name and options to all that make environments. Source of the key: RLlib
 (MODEL_DEFAULTS, 1.0.1), where, as here, Atari games get no other wrappers beside it. Deviation: what is made still passes
 ``model.dim``, ``grayscale`` and ``framestack`` where these are given.
@@ -25,7 +28,7 @@ import numpy as np
 
 from drl_cli import plugins
 from drl_cli.envs.plugin_calls import called
-from drl_cli.envs.spaces import is_image
+from drl_cli.envs.spaces import MASK, find_mask, is_image
 from drl_cli.errors import EnvError, InputError, PluginFailed
 
 
@@ -43,14 +46,28 @@ def register_preprocessor(name: str, preprocessor: Callable[..., Any]) -> None:
 
 
 class Preprocessed(gymnasium.ObservationWrapper):
-    """An environment whose observations a registered preprocessor transforms; whatever that does wrong is one line."""
+    """An environment whose observations a registered preprocessor transforms; whatever that does wrong is one line.
+
+    ``mask``: [start, n], where the vector holds the action mask of a Dict observation; None without one.
+    """
 
     def __init__(self, env: gymnasium.Env, name: str, options: Mapping[str, Any]) -> None:
-        """Raises EnvError for an unknown name, for what the class raises, and for spaces that are no vector or image."""
+        """Raises EnvError for an unknown name, for what the class raises, and for spaces that are no vector or image.
+
+        EnvError too for an action mask that does not fit the actions, or that would stand beside an image.
+        """
         super().__init__(env)
         self._about, self._is_checked = f"model.custom_preprocessor {name}", False
+        given, self.mask = env.observation_space, None
         try:
-            self._own = called(self._about, plugins.PREPROCESSORS.find(name), env.observation_space, dict(options))
+            mask = find_mask(given, env.action_space, lambda space: 0)
+        except ValueError as error:
+            raise EnvError(str(error)) from error
+        if isinstance(given, gymnasium.spaces.Dict) and mask is not None:
+            self._mask_space = given[MASK]
+            given = gymnasium.spaces.Dict({key: part for key, part in given.items() if key != MASK})
+        try:
+            self._own = called(self._about, plugins.PREPROCESSORS.find(name), given, dict(options))
         except PluginFailed as error:
             raise EnvError(str(error)) from error
         except InputError as error:
@@ -69,12 +86,29 @@ class Preprocessed(gymnasium.ObservationWrapper):
             )
         self.observation_space: gymnasium.Space = space
         self._shape, self._dtype = space.shape, space.dtype
+        if mask is not None:
+            if len(space.shape) != 1:
+                raise EnvError(
+                    f"{self._about}: its observation_space is an image, and the environment's observations have an {MASK}, "
+                    "which has no place there. Return a vector, or drop the mask in a wrapper (env_wrappers)."
+                )
+            self.mask = [space.shape[0], mask[1]]
+            none, all_ = np.zeros(mask[1], np.float32), np.ones(mask[1], np.float32)
+            low, high = np.concatenate([space.low, none]), np.concatenate([space.high, all_])
+            self.observation_space = gymnasium.spaces.Box(low.astype(np.float32), high.astype(np.float32))
 
     def observation(self, observation: Any) -> np.ndarray:
         """Return what ``observation`` becomes, of the shape and dtype of the space.
 
         Raises EnvError for other shapes, dtypes, numbers that are not finite, and a second answer that differs from the first.
         """
+        if self.mask is None:
+            return self._checked(observation)
+        rest = {key: part for key, part in observation.items() if key != MASK}
+        allowed: Any = gymnasium.spaces.flatten(self._mask_space, observation[MASK])
+        return np.concatenate([self._checked(rest), allowed], dtype=np.float32, casting="unsafe")
+
+    def _checked(self, observation: Any) -> np.ndarray:
         found = self._transformed(observation)
         if not self._is_checked:
             self._is_checked = True

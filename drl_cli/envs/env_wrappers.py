@@ -15,7 +15,7 @@ import gymnasium
 
 from drl_cli import plugins
 from drl_cli.config.env_names import Wrapper, named_wrappers
-from drl_cli.errors import DrlError, EnvError, InputError, failure, suggestion
+from drl_cli.errors import DrlError, EnvError, InputError, NotRegistered, failure, suggestion
 
 if TYPE_CHECKING:
     from drl_cli.config.sections.common import CommonKeys
@@ -58,7 +58,7 @@ def register_env_wrapper(name: str, wrapper: Callable[..., gymnasium.Env]) -> No
 
 
 def find(name: str) -> Callable[..., gymnasium.Env]:
-    """Return the wrapper of this name. Raises InputError with the reason, or the nearest name."""
+    """Return the wrapper of this name. Raises InputError with the reason, NotRegistered with the nearest name."""
     if name in GYMNASIUM:
         return getattr(gymnasium.wrappers, name)
     if name in REFUSED:
@@ -68,7 +68,7 @@ def find(name: str) -> Callable[..., gymnasium.Env]:
         return known[name]
     hint = suggestion(name, [*GYMNASIUM, *known])
     broken = "".join(f" {text}" for text in plugins.failures())
-    raise InputError(
+    raise NotRegistered(
         f"There is no wrapper {name[:60]!r}.{hint} It takes those of gymnasium.wrappers, and those that a module registers "
         f"with drl_cli.register_env_wrapper; name that module: --import MODULE.{broken}"
     )

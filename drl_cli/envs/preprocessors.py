@@ -158,6 +158,8 @@ def described(env: gymnasium.Env) -> EnvSpec:
     Raises ValueError for a mask that does not fit.
     """
     spaces: EnvSpec = {"obs": describe_obs(env.observation_space), "action": describe_space(env.action_space)}
+    if isinstance(env, custom_preprocessors.Preprocessed) and env.mask is not None:
+        spaces["mask"] = env.mask
     if isinstance(env, wrappers.FlattenObservation):
         mask = find_mask(env.env.observation_space, env.action_space, gymnasium.spaces.flatdim)
         if mask:

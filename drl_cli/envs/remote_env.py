@@ -15,12 +15,13 @@ import os
 import socket
 import subprocess
 import sys
+from collections.abc import Mapping
 from multiprocessing.connection import Connection
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from drl_cli.envs import preprocessors, remote_env_process
+from drl_cli.envs import preprocessors, remote_env_process, remote_plugins
 from drl_cli.envs.remote_env_process import STEPPED, pack, unpack
 from drl_cli.errors import EnvError, RaisedElsewhere
 
@@ -61,6 +62,7 @@ class RemoteProcess:
         asked = {name: self._setup.get(name) for name in ("id", "env_config", "preprocessing", "imports")}
         if "agents" in self._setup:
             asked["agents"] = {name: self._setup["agents"][name] for name in ("kind", "count")}
+        asked["registered"] = remote_plugins.references(self._setup)
         self._is_made, self.is_new = False, True
         self.send(b"M" + json.dumps(asked).encode("utf-8"))
 
@@ -164,8 +166,11 @@ class RemoteEnv:
         return unpack(answer[STEPPED.size :]), reward, terminated, truncated, {}
 
 
-def misfits(config: CommonKeys) -> list[str]:
-    """Return one line for each key that asks for something of an environment that stays in its process."""
+def misfits(config: CommonKeys, facts: Mapping[str, Any]) -> list[str]:
+    """Return one line for each key that asks for something of an environment that stays in its process.
+
+    ``facts``: id, env_config and preprocessing of the environment; what these name has to be known in that process.
+    """
     from drl_cli.config.sections.rollout import RolloutKeys  # playing a checkpoint needs this file and no schema
 
     if not isinstance(config, RolloutKeys) or not config.remote_worker_envs or config.num_envs_per_worker < 2:
@@ -177,7 +182,8 @@ def misfits(config: CommonKeys) -> list[str]:
         "callbacks": "with remote_worker_envs the infos of a step stay in its process. Leave out one of them; num_workers too "
         "makes environments step at once.",
     }
-    return [f"{name}: {why}" for name, why in kept.items() if getattr(config, name)]
+    found = [f"{name}: {why}" for name, why in kept.items() if getattr(config, name)]
+    return found + remote_plugins.misfits(facts)
 
 
 def game_goes_on(env: gymnasium.Env | RemoteEnv) -> bool:

@@ -17,7 +17,7 @@ from typing import Any
 
 import numpy as np
 
-from drl_cli.envs import make, preprocessors
+from drl_cli.envs import make, preprocessors, remote_plugins
 from drl_cli.envs.env_smoke_test import close
 from drl_cli.envs.multi_agent import open_envs
 from drl_cli.envs.multi_agent.multi_agent_env import MultiAgentEnv
@@ -90,6 +90,7 @@ class Host:
     def _make(self, asked: dict[str, Any]) -> None:
         self.close()
         make.make_ready({"imports": asked["imports"] or ()})
+        remote_plugins.register(asked["registered"])
         if "agents" in asked:
             self._env = open_envs.open_setup(asked)
             return

@@ -3,6 +3,7 @@
 Used by ``experiments.spec`` and ``experiments.search_spec``. Nothing here makes an environment or imports TensorFlow or Ray.
 """
 
+import shlex
 from collections.abc import Mapping
 from typing import Any
 
@@ -22,7 +23,7 @@ from drl_cli.config.rllib.other_libraries import FIELDS, RLLIB_2
 from drl_cli.config.sections.common import CommonKeys
 from drl_cli.envs import callbacks, env_tasks, env_wrappers, make
 from drl_cli.errors import ConfigError, DrlError, InputError, suggestion
-from drl_cli.experiments import agent_checks, offline_checks
+from drl_cli.experiments import agent_checks, next_steps, offline_checks
 from drl_cli.experiments.config_tree import ConfigTree, Flags
 from drl_cli.extras import load
 from drl_cli.runs import run_names, stop_rules
@@ -82,6 +83,9 @@ class Draft:
             found += check()
         if self.recorded:
             found += self.recorded.changes(self.mapping, self.where)
+            missing = [name for name in self.recorded.imports if name not in (self.flags.get("imports") or ())]
+            if found and missing:
+                found[-1] += f" The run had {shlex.join(next_steps.needed(missing, ''))}"
         return found
 
     def _read_algorithm(self) -> list[str]:

@@ -128,12 +128,21 @@ def _of_one(row: Algorithm, config: CommonKeys, env_id: str) -> Found:
     spaces = make.check(env_id, config.env_config, row, plan, table.fitting(row.team))
     facts = {"id": env_id, "env_config": config.env_config, "spaces": spaces, "preprocessing": plan}
     if relabels_goals(config):
-        _check_goals(facts)
+        _check_goals(facts, config.model.custom_preprocessor)
     return Found(facts, config, [], [])
 
 
-def _check_goals(facts: Mapping[str, Any]) -> None:
-    """Raise ConfigError where ``hindsight_goals`` could not replace the goals of the environment."""
+def _check_goals(facts: Mapping[str, Any], preprocessor: str | None) -> None:
+    """Raise ConfigError where ``hindsight_goals`` could not replace the goals of the environment.
+
+    ``preprocessor``: that of ``model.custom_preprocessor``, or None.
+    """
+    if preprocessor is not None:
+        raise ConfigError(
+            f"hindsight_goals: model.custom_preprocessor {preprocessor} makes one vector of the observations of {facts['id']}, "
+            "in which their goals cannot be found and replaced. Leave one of the two out, or change observations in a wrapper "
+            "(env_wrappers) that returns a Dict with achieved_goal and desired_goal."
+        )
     if "goal" not in facts["spaces"]:
         raise ConfigError(
             f"hindsight_goals: {facts['id']} has no goals: its observations are no Dict with achieved_goal and desired_goal, "

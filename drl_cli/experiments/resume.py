@@ -32,7 +32,10 @@ CHANGEABLE = (
 
 
 class Recorded:
-    """What a run recorded: its ``folder``, ``experiment`` name, ``mapping`` as in a file, ``where``, ``env_asked``."""
+    """What a run recorded: its ``folder``, ``experiment`` name, ``mapping`` as in a file, ``where``, ``env_asked``.
+
+    ``imports``: the modules of its ``--import``, which are shown and never imported.
+    """
 
     def __init__(self, folder: Path) -> None:
         """Read the ``params.json`` of a run folder. Raises ConfigError, RunFolderError."""
@@ -42,6 +45,7 @@ class Recorded:
         self.folder = folder
         self.experiment = str(params.get("experiment") or folder.parent.name)
         self.env_asked = params.get("env_asked")
+        self.imports: list[str] = list(params.get("imports") or [])
         self.mapping: dict[str, Any] = {name: params[name] for name in ExperimentKeys.model_fields if name in params}
         self.mapping["local_dir"] = str(folder.parent.parent)
         self.mapping.pop("restore", None)  # a resumed run starts from its own newest checkpoint

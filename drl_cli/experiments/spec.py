@@ -196,7 +196,7 @@ def _fitting_setup(row: Algorithm, config: CommonKeys, facts: Mapping[str, Any])
         misfits = exploration_settings.misfits(own, seen["action"]["kind"]) + filter_misfits(own, shape)
         misfits += exploration_settings.novelty_misfits(own, shape, agents is not None)
         found += [f"policy {name}: {line}" if name else line for line in misfits]
-    found += [*remote_env.misfits(config), *render.misfits(config, facts["id"], lambda: env_facts.opened(facts))]
+    found += [*remote_env.misfits(config, facts), *render.misfits(config, facts["id"], lambda: env_facts.opened(facts))]
     refuse(found, "the command")
     setup = assembly.setup_of(row, config, facts)
     for spec in setup.specs.values():

@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 from drl_cli.checkpoints.files import write_new
+from drl_cli.envs import preprocessors
 from drl_cli.errors import ExportFailed, InputError, full_or
 from drl_cli.export import parity, signature
 from drl_cli.extras import load
@@ -139,8 +140,35 @@ def description(policy: NumpyPolicy, facts: Mapping[str, Any], form: str) -> dic
         "outputs": [_described(port) for port in signature.outputs(spec)],
         "action_space": {name: action[name] for name in _ACTION if action.get(name) is not None},
         "preprocessing": facts.get("preprocessing"),
+        "apply_first": apply_first(facts),
         "frames": spec.frames,
     }
+
+
+def apply_first(facts: Mapping[str, Any]) -> list[str]:
+    """Return what stood between the environment and the policy, in order and in words: no part of an export.
+
+    ``facts``: of a manifest. [] where observations are as the environment returns them or flattened. Raises CheckpointError.
+    """
+    plan = preprocessors.from_facts(facts.get("preprocessing")) or preprocessors.NOTHING
+    found = [f"env_wrappers {name}{_options(keywords)}" for name, keywords in plan.get("wrappers", ())]
+    if "preprocessor" in plan:
+        name, options = plan["preprocessor"]
+        mask = ", and the action mask after its vector" if facts.get("spaces", {}).get("mask") else ""
+        found.append(f"model.custom_preprocessor {name}{_options(options)}{mask}")
+    if plan["atari"]:
+        found.append("gymnasium's AtariPreprocessing")
+    if plan["scale_bytes"]:
+        found.append("vectors of bytes scaled to [-1, 1]")
+    if plan["dim"] and not plan["atari"]:
+        found.append(f"images resized to {plan['dim']} x {plan['dim']}")
+    if plan["grayscale"] and not plan["atari"]:
+        found.append("images converted to grayscale")
+    return found
+
+
+def _options(given: Mapping[str, Any]) -> str:
+    return f" {json.dumps(given, sort_keys=True)}" if given else ""
 
 
 def _described(port: signature.Port) -> dict[str, Any]:

@@ -4,9 +4,10 @@ import json
 from types import SimpleNamespace
 
 import gymnasium
+import masked_envs
 import numpy as np
 import pytest
-from gymnasium.spaces import Box, Dict, Discrete
+from gymnasium.spaces import Box, Dict, Discrete, MultiBinary
 
 from drl_cli import plugins
 from drl_cli.algorithms.ppo import PPOConfig
@@ -100,6 +101,63 @@ def test_each_of_several_agents_is_seen_through_it():
     view = view_of(Box(-5.0, 5.0, (3,), np.float32), Discrete(2), plan)
     assert view.spec["obs"]["shape"] == [3]
     assert view.obs(np.float32([-4.0, 0.0, 2.0])).tolist() == [-1.0, 0.0, 1.0]
+
+
+class Halves:
+    """Half of the time of ``Doors-v0``; it keeps the observations that it is given."""
+
+    def __init__(self, space, options):
+        self.space, self.given = space, []
+        self.observation_space = Box(-9.0, 9.0, (2,), np.float64)
+
+    def transform(self, obs):
+        self.given.append(obs)
+        return np.float64(obs["time"]) / 2
+
+
+def test_an_action_mask_is_kept_beside_what_it_makes_of_the_rest():
+    register_preprocessor("halves", Halves)
+    env = made("halves", env_id="Doors-v0")
+    described = make.describe(env)
+    assert described["mask"] == [2, 4]
+    assert described["obs"]["low"] == [-9, -9, 0, 0, 0, 0] and described["obs"]["high"] == [9, 9, 1, 1, 1, 1]
+    obs, _ = env.reset(seed=0)
+    raw, _ = env.env.reset(seed=0)
+    assert obs.dtype == np.float32 and obs.tolist() == [*(raw["time"] / 2).tolist(), *raw["action_mask"].tolist()]
+    assert env.observation_space.contains(obs)
+    own = env._own
+    assert list(own.space.spaces) == ["time"] and all(list(given) == ["time"] for given in own.given)
+
+
+def test_the_mask_of_each_of_several_agents_is_kept():
+    register_preprocessor("halves", Halves)
+    plan = preprocessors.plan(PPOConfig(model={"custom_preprocessor": "halves"}), "Doors-v0")
+    space = Dict({"action_mask": masked_envs.MASK, "time": Box(0, 1, (2,), np.float32)})
+    view = view_of(space, Discrete(masked_envs.N), plan)
+    assert view.spec["mask"] == [2, 4]
+    seen = view.obs({"time": np.float32([0.5, 1.0]), "action_mask": np.int8([0, 1, 1, 0])})
+    assert seen.tolist() == [0.25, 0.5, 0.0, 1.0, 1.0, 0.0]
+
+
+@pytest.mark.parametrize(
+    ("env_config", "space", "line"),
+    [
+        (
+            {},
+            Box(0, 255, (8, 8, 3), np.uint8),
+            "its observation_space is an image, .* have an action_mask, which has no",
+        ),
+        ({"mask": MultiBinary(3)}, Box(0, 1, (2,)), "its 'action_mask' is MultiBinary.* for 4 actions it is"),
+        ({"actions": Box(0, 1, (2,))}, Box(0, 1, (2,)), "'action_mask', which is for Discrete actions; .* rename it"),
+    ],
+)
+def test_a_mask_that_would_be_lost_is_refused(env_config, space, line):
+    register_preprocessor(
+        "mine", lambda given, options: SimpleNamespace(observation_space=space, transform=lambda obs: obs)
+    )
+    plan = preprocessors.plan(PPOConfig(model={"custom_preprocessor": "mine"}), "Doors-v0")
+    with pytest.raises(EnvError, match=f"^Doors-v0: .*{line}"):
+        make.make("Doors-v0", env_config, preprocessing=plan)
 
 
 def test_plan_of_a_manifest_holds_its_name_and_options():

@@ -1,6 +1,8 @@
 """Environments in processes of their own do what they do in one, side by side; what breaks there costs an episode here."""
 
+import importlib
 import os
+import sys
 from pathlib import Path
 
 import gymnasium
@@ -8,9 +10,13 @@ import numpy as np
 import pytest
 import slow_env  # noqa: F401 - registers it here
 
+from drl_cli import plugins
 from drl_cli.algorithms.sac import SACConfig
-from drl_cli.envs import remote_env
+from drl_cli.envs import preprocessors, remote_env, remote_plugins
+from drl_cli.envs.custom_envs import register_env
+from drl_cli.envs.custom_preprocessors import register_preprocessor
 from drl_cli.envs.env_batch import EnvBatch
+from drl_cli.envs.env_wrappers import register_env_wrapper
 from drl_cli.errors import EnvError
 
 
@@ -110,8 +116,90 @@ def test_arrays_travel_with_dtype_and_shape(array):
     assert back.dtype == array.dtype and back.shape == array.shape and np.array_equal(back, array)
 
 
+PROGRAM = """
+import gymnasium
+import numpy as np
+from gymnasium.envs.classic_control import PendulumEnv
+
+
+class Half(gymnasium.RewardWrapper):
+    def reward(self, reward):
+        return reward / 2
+
+
+class Angle:
+    def __init__(self, space, options):
+        self.observation_space = gymnasium.spaces.Box(-1.0, 1.0, (2,), np.float32)
+
+    def transform(self, obs):
+        return np.float32([np.arctan2(obs[1], obs[0]) / np.pi, obs[2] / 8.0])
+
+
+class Swing(PendulumEnv):
+    pass
+"""
+REGISTRIES = (plugins.ENVIRONMENTS, plugins.ENV_WRAPPERS, plugins.PREPROCESSORS)
+
+
+@pytest.fixture
+def setup(monkeypatch, tmp_path):
+    """An environment that is registered by this process, of classes of a module that registers nothing."""
+    (tmp_path / "tests_own_parts.py").write_text(PROGRAM)
+    monkeypatch.syspath_prepend(str(tmp_path))
+    for registry in REGISTRIES:
+        monkeypatch.setattr(registry, "_things", {})
+    held = importlib.import_module("tests_own_parts")
+    register_env("TestsSwing-v0", held.Swing, max_episode_steps=7)
+    register_env_wrapper("half", held.Half)
+    register_preprocessor("angle", held.Angle)
+    plan = {**preprocessors.NOTHING, "wrappers": [["half", {}]], "preprocessor": ["angle", {}]}
+    yield {"id": "TestsSwing-v0", "env_config": {}, "preprocessing": plan, "imports": ()}
+    sys.modules.pop("tests_own_parts", None)
+    gymnasium.registry.pop("TestsSwing-v0", None)
+
+
+def test_what_the_program_registered_is_known_in_the_process_of_an_environment(setup):
+    actions = [np.zeros((2, 1), np.float32)] * 8
+    found = []
+    for remote in (False, True):
+        batch = EnvBatch({**setup, "remote": remote}, 2, (5, 1), None)
+        found.append(played(batch, actions))
+        batch.close()
+    here, there = found
+    assert here[0].shape == (9, 2, 2) and np.array_equal(here[0], there[0])
+    assert here[1:] == there[1:] and [end[2] for end in there[2]] == [True, True]
+
+
+@pytest.mark.parametrize(
+    ("registry", "told"),
+    zip(REGISTRIES, ("the environment TestsSwing-v0", "the wrapper half", "the preprocessor angle"), strict=True),
+)
+def test_what_the_program_itself_holds_is_refused(setup, monkeypatch, registry, told):
+    (thing,) = registry.known().values()
+    held = thing.creator.create if registry is plugins.ENVIRONMENTS else thing
+    monkeypatch.setattr(held, "__module__", "__main__")
+    config = SACConfig(num_envs_per_worker=2, remote_worker_envs=True)
+    assert remote_env.misfits(config, setup) == [
+        f"remote_worker_envs: {told} is defined in the program itself, and the processes of the environments import modules "
+        "only. Move it to a module which the program imports, or set remote_worker_envs to false."
+    ]
+
+
+def test_a_function_that_only_a_module_can_register_is_registered_by_it(setup, tmp_path):
+    (tmp_path / "tests_own_parts.py").write_text(
+        PROGRAM + "import drl_cli\ndrl_cli.register_env_wrapper('half', lambda env: Half(env))\n"
+    )
+    sys.modules.pop("tests_own_parts")
+    importlib.import_module("tests_own_parts")
+    env = remote_env.RemoteEnv(setup, (None, None))
+    env.reset(1)
+    env.close()
+    assert [row[2:4] for row in remote_plugins.references(setup)][1] == ["tests_own_parts", "<lambda>"]
+
+
 def test_what_needs_the_environment_here_is_refused():
     asked = {"remote_worker_envs": True, "record_env": True, "callbacks": "mine"}
-    told = remote_env.misfits(SACConfig(num_envs_per_worker=2, **asked))
+    facts = {"id": "CartPole-v1", "env_config": {}, "preprocessing": None}
+    told = remote_env.misfits(SACConfig(num_envs_per_worker=2, **asked), facts)
     assert [line.partition(":")[0] for line in told] == ["record_env", "callbacks"]
-    assert remote_env.misfits(SACConfig(num_envs_per_worker=1, **asked)) == []
+    assert remote_env.misfits(SACConfig(num_envs_per_worker=1, **asked), facts) == []

@@ -1,7 +1,13 @@
 """``hindsight_goals`` from words to a spec: what it needs, and what is refused."""
 
-import pytest
+from types import SimpleNamespace
 
+import numpy as np
+import pytest
+from gymnasium.spaces import Box
+
+from drl_cli import plugins
+from drl_cli.envs.custom_preprocessors import register_preprocessor
 from drl_cli.errors import DrlError
 from drl_cli.experiments import spec
 
@@ -41,3 +47,20 @@ def test_what_it_cannot_be_used_with_is_one_line(words, where, told):
     with pytest.raises(DrlError) as caught:
         made(*words, **where)
     assert told in str(caught.value) and "\n" not in str(caught.value)
+
+
+def test_goals_that_a_custom_preprocessor_replaces_are_one_line(monkeypatch):
+    monkeypatch.setattr(plugins.PREPROCESSORS, "_things", {})
+    place = SimpleNamespace(
+        observation_space=Box(-1.0, 1.0, (6,), np.float32),
+        transform=lambda obs: np.concatenate([obs["achieved_goal"], obs["desired_goal"]]),
+    )
+    register_preprocessor("places", lambda space, options: place)
+    assert "goal" not in made("model.custom_preprocessor=places").env_facts["spaces"]
+    with pytest.raises(DrlError) as caught:
+        made("hindsight_goals=4", "model.custom_preprocessor=places")
+    assert str(caught.value) == (
+        "hindsight_goals: model.custom_preprocessor places makes one vector of the observations of drl/PointReach-v1, in which "
+        "their goals cannot be found and replaced. Leave one of the two out, or change observations in a wrapper "
+        "(env_wrappers) that returns a Dict with achieved_goal and desired_goal."
+    )

@@ -4,6 +4,7 @@ import json
 import sys
 
 import gymnasium
+import masked_envs  # noqa: F401  registers Doors-v0
 import numpy as np
 import pytest
 
@@ -152,3 +153,26 @@ def test_agents_of_several_are_all_seen_through_it(tmp_path, capsys):
     assert cli.main([*words, "--config", config, "--stop", "timesteps_total=100"]) == 0
     (run,) = (path.parent for path in tmp_path.glob("*/*/params.json"))
     assert weights_of(run, 1)["default_policy/policy/dense_0/kernel"].shape == (2, 8)
+
+
+class LateHalf:
+    """Whether half of an episode of ``Doors-v0`` is over."""
+
+    def __init__(self, space, options):
+        self.observation_space = gymnasium.spaces.Box(0.0, 1.0, (1,), np.float32)
+
+    def transform(self, obs):
+        return np.float32([obs["time"][0] > 0.5])
+
+
+@pytest.mark.parametrize("name", ["PPO", "DQN"])
+def test_policies_act_by_the_mask_beside_it(name):
+    config = {**SMALL, "model": {"custom_preprocessor": LateHalf, "fcnet_hiddens": [8]}, "seed": 3}
+    if name == "DQN":
+        config = {key: value for key, value in config.items() if not key.startswith(("sgd", "num_sgd"))}
+        config |= {"learning_starts": 40}
+    with Trainer(name, env="Doors-v0", config=config) as trainer:  # which raises where another action is taken
+        trainer.train()
+        raw, _ = gymnasium.make("Doors-v0").reset(seed=0)
+        chosen = {trainer.compute_action(raw, explore=True) for _ in range(20)}
+        assert chosen <= set(np.flatnonzero(raw["action_mask"]).tolist())
