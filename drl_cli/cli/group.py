@@ -31,7 +31,10 @@ def _write_examples(formatter: click.HelpFormatter, examples: str) -> None:
 
 
 def option(*names: str, group: str = preferences.LAST_GROUP, **keywords: Any) -> Decorator:
-    """``click.option`` in the section ``group`` of the help."""
+    """``click.option`` in the section ``group`` of the help, which shows a default that is a number or word."""
+    keywords.setdefault(
+        "show_default", not isinstance(keywords.get("default"), bool | None) and keywords["default"] != ""
+    )
     return click.option(*names, cls=preferences.GroupedOption, group=group, **keywords)
 
 
