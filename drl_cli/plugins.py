@@ -79,6 +79,11 @@ def name_of(thing: object) -> str:
     return getattr(thing, "__name__", type(thing).__name__)
 
 
+def lacking(thing: object, *methods: str) -> list[str]:
+    """Return those of ``methods`` that ``thing``, a class or object of the user's, does not have."""
+    return [method for method in methods if not callable(getattr(thing, method, None))]
+
+
 def discover() -> None:
     """Load the entry points of installed packages, once; a module registers while it is imported, a function is called."""
     global _failures

@@ -126,11 +126,11 @@ def muted(greets: str | None = None) -> Iterator[None]:
         os.close(kept)
 
 
-def prepare_ray(environ: Environ = os.environ) -> None:
+def prepare_ray() -> None:
     """Set the variables for a Ray of our own: loopback, a token for this run; before ``import ray``."""
     for name, value in RAY_DEFAULTS.items():
-        environ.setdefault(name, value)
-    environ.setdefault("RAY_AUTH_TOKEN", secrets.token_hex(32))
+        os.environ.setdefault(name, value)
+    os.environ.setdefault("RAY_AUTH_TOKEN", secrets.token_hex(32))
 
 
 def results_folder(given: str | None = None, environ: Mapping[str, str] = os.environ) -> str:
@@ -365,13 +365,13 @@ def leave(code: int) -> NoReturn:
 KILL_S = 0.4  # for killed processes to be gone; all three together are less than 5 s
 
 
-def kill_descendants(seconds: float = KILL_S) -> None:
-    """Kill all processes below this one, those too whose parents die of it; wait up to ``seconds`` for their end."""
+def kill_descendants() -> None:
+    """Kill all processes below this one, those too whose parents die of it; wait up to ``KILL_S`` for their end."""
     import ctypes  # commands that are light do without
 
     with contextlib.suppress(Exception):
         ctypes.CDLL(None).prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)  # orphans become children of this process
-    until = time.monotonic() + seconds
+    until = time.monotonic() + KILL_S
     while (found := descendants()) and time.monotonic() < until:
         for pid in found:
             with contextlib.suppress(OSError):  # it has just ended

@@ -15,6 +15,7 @@ import click
 import documented
 import pytest
 
+from drl_cli.checks import run_time
 from drl_cli.cli import drl, main, terminal
 from drl_cli.config import strict_yaml as strict
 
@@ -58,7 +59,7 @@ NOT_RUN = {
     "my-experiment": "an experiment of the reader's own",
     "/data/results": "a folder of the reader's own",
     "~/.config/fish": "a folder of the reader's own",
-    "--plan": "measures for a dozen seconds: tests/checks/test_plan.py",
+    "--plan": "measures for a dozen seconds: tests/checks/test_run_plan.py",
     "--against": "needs two runs of a game: tests/analysis/test_matches.py",
     "onnx": "needs an extra",
     "tflite": "loads TensorFlow's converter: tests/export",
@@ -118,6 +119,7 @@ def folder(stage, tmp_path, monkeypatch, plug_ins):
     """
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("HOME", str(stage))
+    monkeypatch.setattr(run_time, "PROBE_S", 0.2)  # of what --plan measures
     monkeypatch.setattr(sys, "path", list(sys.path))
     for path in (stage / "experience.json", *(documented.ROOT / "docs" / "examples").glob("*.py")):
         shutil.copy(path, tmp_path)

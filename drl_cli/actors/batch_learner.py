@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from drl_cli import events
+from drl_cli import events, plugins
 from drl_cli.actors.aggregator import Joining, joining
 from drl_cli.actors.learner_replica import ReplicaGroup, parallel_of
 from drl_cli.actors.part_records import BatchUpdateResult, LearnerIdentity
@@ -131,7 +131,7 @@ class BatchLearner:
         """Return the columns that the algorithm's own postprocess adds to ``batch``. Raises PluginFailed."""
         if self._postprocess is None:
             return {}
-        what = f"The postprocess {getattr(self._postprocess, '__name__', 'of this algorithm')}"
+        what = f"The postprocess {plugins.name_of(self._postprocess)}"
         added = called(what, self._postprocess, batch, self._config)
         lacks = [name for name in self._built.columns if name not in batch and name not in (added or ())]
         if lacks:

@@ -42,7 +42,7 @@ class EvolutionLearner:
     ) -> None:
         """``module``: dotted name of the algorithm's update; ``initial``: {name: array}; ``server``: the parameter server."""
         plugins.adopt(identity.get("plugins"))
-        self._config, self._spec, self._server = config, spec, server
+        self._server = server
         self._flat = Flat(spec.nets[0].weight_shapes())
         self._theta = self._flat.vector(initial)
         self._update = load(module).Update(config, self._flat.size)

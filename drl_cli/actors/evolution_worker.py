@@ -52,7 +52,7 @@ class EvolutionWorker:
     ) -> None:
         """See RolloutWorker; of ``identity`` seed, index and incarnation are used, and output, the folder to record into."""
         make.make_ready(env)
-        self._config, self._spec, self._identity, self._server = config, spec, identity, server
+        self._config, self._identity, self._server = config, identity, server
         hooks = callbacks.make(config)
         self._watch = CallbackEpisodes(hooks, identity["index"]) if hooks else None
         self._episodes = Episodes({**env, "fresh_envs": config.fresh_envs}, config.horizon, self._watch)

@@ -30,7 +30,7 @@ class ParameterServer:
         self._held: tuple[tuple[int, Any], ...] = ((0, None),) * held
         self._shared: dict[int, Any] = {}  # by version, of those that are held
         self._kept = {}
-        self._cut = 0  # version of the weights with which nobody samples any longer
+        self._cut = 0  # version of the weights with which no worker samples any longer
 
     def cut(self, version: int) -> None:
         """Let workers that sample with the weights of ``version`` end their fragments (``newest_cut``)."""

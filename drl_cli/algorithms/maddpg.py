@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Literal
 
 from pydantic import model_validator
 
-from drl_cli.algorithms.ddpg import HEAD_SCALE, ActorCriticNets, hidden_layers
+from drl_cli.algorithms.ddpg import ActorCriticNets, drawn_weights, hidden_layers
 from drl_cli.algorithms.row import Algorithm, Nets, target_updates
 from drl_cli.algorithms.team_nets import OBSERVATIONS, TeamKeys, team_net
 from drl_cli.config.schema import MisfitError, default, key
@@ -129,13 +129,7 @@ def critic_spec(config: MADDPGConfig, spec: PolicySpec) -> NetSpec:
 
 def initial_weights(config: MADDPGConfig, spec: PolicySpec, seed: int) -> dict[str, np.ndarray]:
     """Return {name: float32 array} of policy, critics and the targets of both, drawn from ``seed`` alone."""
-    from drl_cli.policies import net_builders
-    from drl_cli.randomness import generator
-
-    rng = generator(seed, "init")
-    weights = spec.nets[0].initial_weights(rng, head_scale=HEAD_SCALE)
-    weights.update(critic_spec(config, spec).initial_weights(rng))
-    return net_builders.with_targets(weights)
+    return drawn_weights(spec, critic_spec(config, spec), seed)
 
 
 MADDPG = Algorithm(

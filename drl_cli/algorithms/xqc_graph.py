@@ -4,7 +4,7 @@ Source: Palenicek et al. 2025, "XQC: Well-conditioned Optimization Accelerates D
 and its authors' code where the paper is silent. What batch normalisation (bounded activations), weight normalisation (a
 constant effective learning rate) and cross-entropy (bounded gradients) have in common is a well-conditioned loss.
 
-- Critics see (s, a) and (s′, a′) in one pass in training mode, and so do the target critics, whose statistics nobody keeps.
+- Critics see (s, a) and (s′, a′) in one pass in training mode, and so do the target critics, whose statistics are not kept.
 - The target is the distribution of the target critic with the lower mean, of which each atom is moved by reward, discount
   and entropy and projected onto the atoms. The policy maximises the lower of the critics' means, by running statistics.
 - After each step of the optimiser the columns of all kernels of critics and policy, those of the heads included, are divided

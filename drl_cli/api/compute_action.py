@@ -15,7 +15,7 @@ from drl_cli.envs import make, preprocessors
 from drl_cli.envs.composite_actions import CompositeSpace, FlatActions, structure_of
 from drl_cli.envs.env_spec import Preprocessing, SpaceSpec
 from drl_cli.errors import InputError
-from drl_cli.policies.action_specs import ActionSpec, CompositeSpec, DiscreteSpec, MultiBinarySpec
+from drl_cli.policies.action_specs import ActionSpec, CompositeSpec, DiscreteSpec, MultiBinarySpec, MultiDiscreteSpec
 from drl_cli.policies.nets import Heads, State
 from drl_cli.policies.numpy_policy import NumpyPolicy
 
@@ -212,7 +212,8 @@ def _are_choices(spec: CompositeSpec, action: np.ndarray) -> bool:
     for part, at in zip(spec.parts, spec.slices(), strict=True):
         if not isinstance(part, ActionSpec):
             own = action[:, at]
-            most = {"Discrete": getattr(part, "n", 0), "MultiDiscrete": getattr(part, "nvec", 0)}.get(part.kind, 2)
+            choices = part.n if isinstance(part, DiscreteSpec) else 2
+            most = part.nvec if isinstance(part, MultiDiscreteSpec) else choices
             if not ((own >= 0) & (own < np.asarray(most)) & (own == np.floor(own))).all():
                 return False
     return True

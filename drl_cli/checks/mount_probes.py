@@ -34,7 +34,7 @@ SHARED = {
     "cifs": "CIFS (Windows share): locks and renames depend on the server; a server that hangs halts the run",
     "9p": "9p (a folder of the host of a virtual machine): locks are not shared with the host, fsync depends on its cache mode",
     "virtiofs": "virtiofs (a folder of the host of a virtual machine): locks are not shared with the host by default",
-    "fuse": "FUSE: whether fsync, rename and locks work depends on the program behind it",
+    "fuse": "FUSE: whether fsync, rename and locks work depends on the program that serves it",
     "ceph": "Ceph: a cluster that hangs halts the run",
     "lustre": "Lustre: locks need the mount option flock",
 }

@@ -13,6 +13,8 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from drl_cli.algorithms import table
 from drl_cli.config.sections.replay import BufferKeys
 from drl_cli.envs import make
@@ -127,7 +129,7 @@ def size_of(value: Any) -> int:
         return sum(size_of(part) for part in value.values())
     if isinstance(value, list | tuple):
         return sum(size_of(part) for part in value)
-    return int(getattr(value, "nbytes", 0))
+    return int(value.nbytes) if isinstance(value, np.ndarray | np.generic) else 0
 
 
 def main() -> None:

@@ -41,15 +41,14 @@ env = group.command_group(
     type=options.POSITIVE,
     metavar="N",
     default=20,
-    show_default=True,
     group="How",
     help="Number of random episodes.",
 )
 @group.option(
-    "--seconds", type=values.Number(min=0.1, max=3600), metavar="S", default=10.0, show_default=True, group="How",
+    "--seconds", type=values.Number(min=0.1, max=3600), metavar="S", default=10.0, group="How",
     help="Time limit for them.",
 )  # fmt: skip
-@group.option("--seed", type=options.COUNT, metavar="N", default=0, show_default=True, group="How", help="First seed.")
+@group.option("--seed", type=options.COUNT, metavar="N", default=0, group="How", help="First seed.")
 @group.option("--config", metavar="OBJECT", group="How", help="An object with env_config, as for drl train, or @FILE.")
 @options.import_option("How")
 @options.json_option

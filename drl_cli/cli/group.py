@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Any, cast
+from typing import Any, cast
 
 import click
 from click.shell_completion import CompletionItem
@@ -14,9 +14,6 @@ from click.shell_completion import CompletionItem
 import drl_cli.cli.preferences as preferences
 from drl_cli.errors import suggestion
 from drl_cli.extras import load
-
-if TYPE_CHECKING:
-    pass
 
 CONTEXT_SETTINGS = {"help_option_names": ["-h", "--help"], "max_content_width": 100}
 Decorator = Callable[[Any], Any]  # what click.option returns
@@ -31,7 +28,10 @@ def _write_examples(formatter: click.HelpFormatter, examples: str) -> None:
 
 
 def option(*names: str, group: str = preferences.LAST_GROUP, **keywords: Any) -> Decorator:
-    """``click.option`` in the section ``group`` of the help."""
+    """``click.option`` in the section ``group`` of the help, which shows a default that is a number or word."""
+    keywords.setdefault(
+        "show_default", not isinstance(keywords.get("default"), bool | None) and keywords["default"] != ""
+    )
     return click.option(*names, cls=preferences.GroupedOption, group=group, **keywords)
 
 

@@ -60,10 +60,11 @@ def _tree(context: click.Context) -> list[dict[str, Any]]:
 def _command(context: click.Context) -> dict[str, Any]:
     command = context.command
     parameters = command.get_params(context)
+    examples = command.examples if isinstance(command, group.Command | group.CommandTable) else ""
     return {
         "name": context.command_path.partition(" ")[2],
         "help": inspect.cleandoc(command.help or ""),
-        "examples": [line for line in getattr(command, "examples", "").splitlines() if line],
+        "examples": [line for line in examples.splitlines() if line],
         "arguments": [
             {"name": one.make_metavar(context), "required": one.required, "repeatable": one.nargs == -1}
             for one in parameters
@@ -75,14 +76,13 @@ def _command(context: click.Context) -> dict[str, Any]:
 
 def _option(option: click.Option, context: click.Context) -> dict[str, Any]:
     default = option.get_default(context, call=False)
-    choices = getattr(option.type, "choices", None)
     return {
         "names": [*option.opts, *option.secondary_opts],
         "group": option.group if isinstance(option, preferences.GroupedOption) else preferences.LAST_GROUP,
         "help": option.help,
         "metavar": option.metavar,
         "type": option.type.name,
-        "choices": None if choices is None else list(choices),
+        "choices": list(option.type.choices) if isinstance(option.type, click.Choice) else None,
         "default": default if isinstance(default, (str, int, float, bool)) else None,
         "required": option.required,
         "repeatable": option.multiple,

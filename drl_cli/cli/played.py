@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from drl_cli.cli.terminal import Stdout
 
 SCORES = ("mean", "sd", "median", "iqm", "iqm_low", "iqm_high", "min", "max", "length_mean", "length_min", "length_max")
+MOST_AGENTS = 8  # that a line of a policy shows
 NOTHING = {"episodes": 0, **dict.fromkeys(SCORES)}  # the summary of no complete episode
 
 
@@ -101,13 +102,13 @@ def _by_policy(episodes: Sequence[PlayedEpisode]) -> dict[str, dict[str, Any]]:
     )
 
 
-def agent_lines(episode: PlayedEpisode, most: int = 8) -> list[str]:
+def agent_lines(episode: PlayedEpisode) -> list[str]:
     """Return a line for each policy of an episode: the mean of its agents' rewards, and each agent's."""
     lines = []
     for name, values in sorted(episode.policy_rewards.items()):
         agents = [agent for agent in episode.returns if episode.policy_of[agent] == name]
-        shown = ", ".join(f"{agent} {round(episode.returns[agent], 2)}" for agent in agents[:most])
-        more = f" and {len(agents) - most} more" if len(agents) > most else ""
+        shown = ", ".join(f"{agent} {round(episode.returns[agent], 2)}" for agent in agents[:MOST_AGENTS])
+        more = f" and {len(agents) - MOST_AGENTS} more" if len(agents) > MOST_AGENTS else ""
         mean = f"{round(sum(values) / len(values), 2)}, the mean of " if len(agents) > 1 else ""
         lines.append(f"{name}: {mean}{shown}{more}")
     return lines

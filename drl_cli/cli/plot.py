@@ -5,10 +5,6 @@ Points, smoothing and bands are ``analysis.curves``; matplotlib and plotext are 
 
 from __future__ import annotations
 
-import contextlib
-import errno
-import os
-import secrets
 import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -27,7 +23,7 @@ from drl_cli.config.result_names import (
     is_number_field,
     policy_in,
 )
-from drl_cli.errors import ConfigError, RunFolderError, full_or, suggestion
+from drl_cli.errors import ConfigError, RunFolderError, suggestion
 
 if TYPE_CHECKING:
     from drl_cli.analysis.curves import Panel
@@ -59,7 +55,6 @@ _plot_options = options.apply(
             "--field",
             metavar="FIELD",
             default=REWARD,
-            show_default=True,
             group=WHAT,
             shell_complete=shell_words.fields,
             help="Any numeric field of result.json.",
@@ -68,7 +63,6 @@ _plot_options = options.apply(
             "--over",
             type=values.OneOf(("steps", "seconds", "updates")),
             default="steps",
-            show_default=True,
             group=WHAT,
             help="Quantity on the x axis.",
         ),
@@ -76,7 +70,6 @@ _plot_options = options.apply(
             "--by",
             type=values.OneOf(("config", "algorithm", "experiment", "run")),
             default="config",
-            show_default=True,
             group=WHAT,
             help="Which runs share a curve: same config apart from the seed, same algorithm, same experiment; run draws each.",
         ),
@@ -94,7 +87,6 @@ _plot_options = options.apply(
             type=values.Number(0, 0.5),
             metavar="SHARE",
             default=0.02,
-            show_default=True,
             group=HOW,
             help="Standard deviation of the Gaussian kernel, as a fraction of each curve's length; 0: no smoothing.",
         ),
@@ -102,7 +94,6 @@ _plot_options = options.apply(
             "--band",
             type=values.OneOf(("ci", "sd", "range", "none")),
             default="ci",
-            show_default=True,
             group=HOW,
             help="Band around the mean over seeds: 95 % bootstrap interval, sd, range, or none.",
         ),
@@ -274,17 +265,7 @@ def _write(target: tuple[str, str], panels: Sequence[Panel], labels: Mapping[str
         plots.draw(panels, labels, sys.stdout.buffer, file_format, raw)
         sys.stdout.buffer.flush()
         return
-    path = Path(out).expanduser()
-    temporary = path.with_name(f".tmp-{path.name}-{os.getpid()}-{secrets.token_hex(4)}")
-    try:
-        plots.draw(panels, labels, temporary, file_format, raw)
-        os.replace(temporary, path)
-    except OSError as error:
-        with contextlib.suppress(OSError):  # on a disk that can only be read there is nothing to remove, and no way to
-            temporary.unlink(missing_ok=True)
-        make = f" Make its folder: mkdir -p {path.parent}" if error.errno == errno.ENOENT else ""
-        kind = full_or(error, ConfigError)
-        raise kind(f"-o {out}: cannot be written ({error.strerror or error}).{make}") from error
+    run_options.write_whole(out, lambda path: plots.draw(panels, labels, path, file_format, raw))
 
 
 def _draw(session: Session, panels: Sequence[Panel], labels: Mapping[str, str]) -> None:

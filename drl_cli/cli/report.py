@@ -2,11 +2,7 @@
 
 from __future__ import annotations
 
-import contextlib
-import errno
 import json
-import os
-import secrets
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -15,7 +11,7 @@ import click
 
 from drl_cli.analysis import run_groups
 from drl_cli.cli import group, options, run_options, shell_words, terminal
-from drl_cli.errors import ConfigError, RunFolderError, full_or
+from drl_cli.errors import ConfigError, RunFolderError
 
 if TYPE_CHECKING:
     from drl_cli.analysis.html_report import ReportedRun
@@ -33,7 +29,7 @@ KINDS = ("bottleneck", "goal", "held")  # events that the page shows
 
 @click.command("report", cls=group.Command, examples=EXAMPLES)
 @click.argument("words", metavar="RUN...", nargs=-1, required=True, shell_complete=shell_words.runs)
-@group.option("-o", "--out", metavar="FILE", default="report.html", show_default=True, help="File to write, .html.")
+@group.option("-o", "--out", metavar="FILE", default="report.html", help="File to write, .html.")
 @group.option("--title", metavar="TEXT", default="", help="Title of the page. [default: algorithms and environments]")
 @options.import_option(run_options.WHICH)
 @run_options.local_dir_option()
@@ -58,7 +54,7 @@ def report(
     """
     from drl_cli.analysis import comparison, html_report
 
-    path = _target(out)
+    _check_name(out)
     options.import_modules(imports)
     runs = run_options.open_runs(words, local_dirs)
     groups = run_groups.group(runs)
@@ -67,17 +63,16 @@ def report(
         raise RunFolderError("none of these runs has a result yet. drl watch RUN shows one that has just started.")
     table = comparison.compare(groups, lambda run: reported[run.path].rows, comparison.CompareOptions("last"))
     text = html_report.page(title or _title(runs), groups, reported, table)
-    _write(path, out, text)
+    run_options.write_whole(out, lambda path: path.write_text(text, encoding="utf-8", errors="replace"))
     if not quiet:
         terminal.say(f"Wrote {out}", session)
 
 
-def _target(out: str) -> Path:
-    """Return the file to write. Raises ConfigError for one that is no page."""
+def _check_name(out: str) -> None:
+    """Raise ConfigError for a file to write that is no page."""
     path = Path(out).expanduser()
     if path.suffix.lower() not in SUFFIXES:
         raise ConfigError(f"-o {out}: a report is an .html file, such as -o {path.stem or 'report'}.html.")
-    return path
 
 
 def _title(runs: Sequence[Run]) -> str:
@@ -117,17 +112,3 @@ def _events(path: Path) -> list[dict[str, Any]]:
         if isinstance(event, dict) and event.get("kind") in KINDS:
             found.append({**event, "at": epoch(event.get("time"))})
     return found
-
-
-def _write(path: Path, out: str, text: str) -> None:
-    """Write the page to a file that is put in place only when it is whole. Raises ConfigError, ResourcesExhausted."""
-    temporary = path.with_name(f".tmp-{path.name}-{os.getpid()}-{secrets.token_hex(4)}")
-    try:
-        temporary.write_text(text, encoding="utf-8", errors="replace")
-        os.replace(temporary, path)
-    except OSError as error:
-        with contextlib.suppress(OSError):  # on a disk that can only be read there is nothing to remove, and no way to
-            temporary.unlink(missing_ok=True)
-        make = f" Make its folder: mkdir -p {path.parent}" if error.errno == errno.ENOENT else ""
-        kind = full_or(error, ConfigError)
-        raise kind(f"-o {out}: cannot be written ({error.strerror or error}).{make}") from error

@@ -1,8 +1,11 @@
-"""What the commands about runs share: where to look for them, filters, and how RUN arguments are resolved."""
+"""What the commands about runs share: where to look for them, filters, how RUN arguments are resolved, files of ``-o``."""
 
 from __future__ import annotations
 
+import contextlib
+import errno
 import os
+import secrets
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -10,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from drl_cli import events
 from drl_cli.cli import group, options, shell_words, terminal, values
 from drl_cli.config.storage_uri import is_uri
-from drl_cli.errors import RunFolderError
+from drl_cli.errors import ConfigError, RunFolderError, full_or
 
 if TYPE_CHECKING:
     from drl_cli.runs import run_download
@@ -187,3 +190,21 @@ def place(word: str, local_dirs: Sequence[str | None] = (), wanted: run_download
     from drl_cli.runs.find import find_run
 
     return str(find_run(word, roots(local_dirs)))
+
+
+def write_whole(out: str, write: Callable[[Path], None]) -> None:
+    """Have ``write`` write the file of ``-o out``, which is put in place only when it is whole.
+
+    Raises ConfigError, ResourcesExhausted.
+    """
+    path = Path(out).expanduser()
+    temporary = path.with_name(f".tmp-{path.name}-{os.getpid()}-{secrets.token_hex(4)}")
+    try:
+        write(temporary)
+        os.replace(temporary, path)
+    except OSError as error:
+        with contextlib.suppress(OSError):  # on a disk that can only be read there is nothing to remove, and no way to
+            temporary.unlink(missing_ok=True)
+        make = f" Make its folder: mkdir -p {path.parent}" if error.errno == errno.ENOENT else ""
+        kind = full_or(error, ConfigError)
+        raise kind(f"-o {out}: cannot be written ({error.strerror or error}).{make}") from error

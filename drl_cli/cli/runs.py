@@ -76,7 +76,6 @@ class _RunsGroup(group.CommandTable):
     "--sort",
     type=values.OneOf(SORTS),
     default="started",
-    show_default=True,
     group=ORDER,
     help="Largest or newest first.",
 )

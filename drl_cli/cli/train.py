@@ -190,7 +190,7 @@ class Show:
         self._session = session
         self._imports = imports
         self._as_json = as_json
-        self._quiet = self.is_quiet = quiet
+        self._quiet = quiet
         self._plain = verbose or (as_json and terminal.is_terminal(sys.stdout))
         self._output = terminal.Stdout(session, keep_going=True)
         self._diversion = terminal.Diversion()

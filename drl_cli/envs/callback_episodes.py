@@ -188,16 +188,21 @@ def postprocess(
         raise PluginFailed(f"{what} left a reward that is not finite.")
 
 
+def _forms(columns: Mapping[str, Any]) -> dict[str, tuple[tuple[int, ...], np.dtype] | None]:
+    """Return (shape, dtype) of each column, None of what is no array."""
+    return {name: (one.shape, one.dtype) if isinstance(one, np.ndarray) else None for name, one in columns.items()}
+
+
 def sampled(hooks: Hooks, columns: dict[str, np.ndarray], **arguments: Any) -> None:
     """Call ``on_sample_end`` with the finished fragment ``columns``, and ``arguments``. Raises PluginFailed."""
     if not hooks.has("on_sample_end"):
         return
-    before = {name: (array.shape, array.dtype) for name, array in columns.items()}
+    before = _forms(columns)
     fixed = [columns[name] for name in FIXED if name in columns]
     _set_writeable(fixed, False)
     hooks.call("on_sample_end", samples=columns, **arguments)
     _set_writeable(fixed, True)
-    after = {name: (getattr(array, "shape", None), getattr(array, "dtype", None)) for name, array in columns.items()}
+    after = _forms(columns)
     if after != before:
         changed = sorted(name for name in {*before, *after} if before.get(name) != after.get(name))
         raise PluginFailed(

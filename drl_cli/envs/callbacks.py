@@ -117,7 +117,7 @@ def name_of(callbacks: type[Callbacks] | str | None) -> str | None:
     """Return the name for the config key ``callbacks`` of a class, registering it where that is needed, or of a name."""
     if isinstance(callbacks, str) or callbacks is None:
         return callbacks
-    name = getattr(callbacks, "__name__", str(callbacks))
+    name = plugins.name_of(callbacks)
     register_callbacks(name, callbacks)
     return name
 

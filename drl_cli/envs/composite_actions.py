@@ -119,7 +119,7 @@ def _leaf(part: Any) -> gymnasium.Space:
 
 def _start(leaf: Any) -> Any:
     """Return from where a leaf counts: 0 of a Box and of switches."""
-    return getattr(leaf, "start", 0)
+    return leaf.start if isinstance(leaf, gymnasium.spaces.Discrete | gymnasium.spaces.MultiDiscrete) else 0
 
 
 def _collect(space: Any, action: Any, parts: list[np.ndarray]) -> None:

@@ -40,7 +40,7 @@ def register_preprocessor(name: str, preprocessor: Callable[..., Any]) -> None:
     where = f"register_preprocessor({str(name)[:60]!r})"
     if not callable(preprocessor):
         raise InputError(f"{where}: {str(preprocessor)[:60]!r} is not a class or a function.")
-    if isinstance(preprocessor, type) and not callable(getattr(preprocessor, "transform", None)):
+    if isinstance(preprocessor, type) and plugins.lacking(preprocessor, "transform"):
         raise InputError(f"{where}: the class {preprocessor.__name__} has no method transform(obs).")
     plugins.PREPROCESSORS.add(name, preprocessor)
 
@@ -73,7 +73,7 @@ class Preprocessed(gymnasium.ObservationWrapper):
         except InputError as error:
             raise EnvError(f"model.custom_preprocessor: {error}") from error
         space = getattr(self._own, "observation_space", None)
-        if not callable(getattr(self._own, "transform", None)):
+        if plugins.lacking(self._own, "transform"):
             raise EnvError(f"{self._about} has no transform(obs); it returned {type(self._own).__name__}.")
         if not isinstance(space, gymnasium.spaces.Box):
             raise EnvError(

@@ -65,7 +65,8 @@ def import_module(name: str) -> None:
             load(name)
     except DrlError as error:
         # Better than advice to install what was mistyped.
-        if getattr(error.__cause__, "name", None) == name.split(".")[0]:
+        cause = error.__cause__
+        if isinstance(cause, ImportError) and cause.name == name.split(".")[0]:
             here = [file.removesuffix(".py") for file in os.listdir() if file.endswith(".py")]
             hint = suggestion(name, here)
             raise EnvError(
@@ -166,7 +167,7 @@ def make_raw(env_id: str, env_config: Mapping[str, Any], render_mode: str | None
     except EnvError:  # of an environment of this program, which says all that is to be said
         raise
     except (Exception, SystemExit) as error:
-        if getattr(error, "name", None) in _MUJOCO_NEEDS:
+        if isinstance(error, ImportError) and error.name in _MUJOCO_NEEDS:
             raise EnvError(_missing(env_id, error)) from error
         unknown = NO_ARGUMENT.search(str(error))
         if unknown and unknown[1] in env_config and _is_of_the_call(error):

@@ -18,12 +18,19 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Protocol, cast
+from typing import TYPE_CHECKING, Any, Protocol, cast, runtime_checkable
 
 import numpy as np
 
 if TYPE_CHECKING:
     from drl_cli.envs.env_spec import EnvSpec, SpaceSpec
+
+
+@runtime_checkable
+class _Vector(Protocol):
+    """The space of the vectors that stand for the actions of a Dict or Tuple space (``envs.composite_actions``)."""
+
+    structure: Any
 
 
 class Needs(Protocol):
@@ -83,10 +90,10 @@ def leaves(space: Any) -> list[tuple[tuple[str | int, ...], Any]] | None:
     is a Box, a Discrete, or a MultiDiscrete or MultiBinary of one axis; a Dict or Tuple that holds nothing is none, nor is a
     Dict with keys that are no strings. ``space``: of gymnasium, or what ``envs.composite_actions`` made of it.
     """
-    space = getattr(space, "structure", space)
-    kind, held = type(space).__name__, getattr(space, "spaces", None)
-    if kind in ("Dict", "Tuple") and held:
-        items = list(held.items() if kind == "Dict" else enumerate(held))
+    space = space.structure if isinstance(space, _Vector) else space
+    kind = type(space).__name__
+    if kind in ("Dict", "Tuple") and space.spaces:
+        items = list(space.spaces.items() if kind == "Dict" else enumerate(space.spaces))
         if any(kind == "Dict" and not isinstance(name, str) for name, _ in items):
             return None
         found = []
@@ -111,7 +118,7 @@ def _composite(space: Any) -> SpaceSpec | None:
         return None
     described = [{"path": list(path), **describe_space(leaf)} for path, leaf in parts]
     size = sum(math.prod(part["shape"]) for part in described)
-    text = _words(getattr(space, "structure", space))
+    text = _words(space.structure if isinstance(space, _Vector) else space)
     return _spec(kind="Composite", parts=described, shape=[size], dtype="float32", text=text)
 
 
@@ -128,13 +135,19 @@ def describe_obs(space: Any) -> SpaceSpec:
     return described
 
 
+def _parts(space: Any) -> dict[str, Any]:
+    """Return the parts of a Dict space by name; {} of another space."""
+    held = getattr(space, "spaces", None)
+    return held if isinstance(held, dict) else {}
+
+
 def find_mask(obs_space: Any, action_space: Any, size_of: Callable[[Any], int]) -> list[int] | None:
     """Return [start, n]: where a flattened Dict ``obs_space`` holds its action mask; None where it has none.
 
     ``size_of``: gives the numbers that a space becomes when it is flattened. Raises ValueError for a mask that does not fit.
     """
-    parts = getattr(obs_space, "spaces", {})
-    if not isinstance(parts, dict) or MASK not in parts:
+    parts = _parts(obs_space)
+    if MASK not in parts:
         return None
     kind, start = type(parts[MASK]).__name__, 0
     if type(action_space).__name__ != "Discrete":
@@ -159,8 +172,8 @@ def find_goal(obs_space: Any, size_of: Callable[[Any], int]) -> list[int] | None
 
     They are Boxes of one dimension and equal size. ``size_of``: see ``find_mask``.
     """
-    parts = getattr(obs_space, "spaces", {})
-    if not isinstance(parts, dict) or not set(GOALS) <= set(parts):
+    parts = _parts(obs_space)
+    if not set(GOALS) <= set(parts):
         return None
     goals = [parts[name] for name in GOALS]
     if any(type(goal).__name__ != "Box" or len(goal.shape) != 1 for goal in goals) or goals[0].shape != goals[1].shape:
@@ -175,8 +188,8 @@ def find_board(obs_space: Any, size_of: Callable[[Any], int]) -> list[int] | Non
 
     None too where that one is an image of bytes. ``size_of``: see ``find_mask``.
     """
-    parts, start, found = getattr(obs_space, "spaces", {}), 0, []
-    for part in parts.values() if isinstance(parts, dict) else ():
+    start, found = 0, []
+    for part in _parts(obs_space).values():
         if type(part).__name__ == "Box" and len(part.shape) == 3 and part.dtype != np.uint8:
             found.append([start, *map(int, part.shape)])
         start += size_of(part)

@@ -12,25 +12,22 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from drl_cli.experience.ring_buffer import ENDED, NONE, STEP, TERMINATED
+from drl_cli.experience.ring_view import RingView
 
 if TYPE_CHECKING:
     from drl_cli.experience.columns import Columns
     from drl_cli.experience.ring_buffer import Ring
 
 
-class EndedEpisodes(abc.ABC):
+class EndedEpisodes(RingView):
     """A Ring, and what holds for those of its steps whose episode has ended."""
 
     def __init__(self, ring: Ring) -> None:
         """``ring``: Ring."""
-        self._ring = ring
+        super().__init__(ring)
         self._known = np.zeros(ring.capacity, bool)  # whether the row is a step whose episode has ended
         self._waiting = np.zeros(0, np.int64)  # serial numbers of the steps whose episode has not ended
         self._place = np.zeros(ring.capacity, np.int32)  # of a row among those that wait
-
-    def __len__(self) -> int:
-        """Rows present."""
-        return len(self._ring)
 
     def add(self, worker: int, columns: Columns) -> int:
         """Append a fragment, as ``Ring.add``."""
@@ -46,22 +43,6 @@ class EndedEpisodes(abc.ABC):
         self._ring.cut(worker)
         self._forget(before)
 
-    def workers(self) -> list[int]:
-        """See ``Ring.workers``."""
-        return self._ring.workers()
-
-    def nbytes(self) -> int:
-        """Return the bytes of memory that the rows present take."""
-        return self._ring.nbytes() + sum(array.nbytes * len(self) // self._ring.capacity for array in self._arrays())
-
-    def reserved(self) -> int:
-        """Return the bytes of memory that all rows take once they are written."""
-        return self._ring.reserved() + sum(array.nbytes for array in self._arrays())
-
-    def state(self) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
-        """See ``Ring.state``: what is known of ended episodes is found again."""
-        return self._ring.state()
-
     def load(self, arrays: Mapping[str, np.ndarray], facts: Mapping[str, Any]) -> None:
         """See ``Ring.load``."""
         self._ring.load(arrays, facts)
@@ -76,10 +57,6 @@ class EndedEpisodes(abc.ABC):
 
         Of an episode that goes on in ``rows`` all later steps are among them.
         """
-
-    @abc.abstractmethod
-    def _arrays(self) -> tuple[np.ndarray, ...]:
-        """Return the arrays that are kept beside the ring's."""
 
     def _forget(self, before: int) -> None:
         """Nothing is known of the rows that were written since the ring had written ``before``."""

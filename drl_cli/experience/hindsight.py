@@ -57,24 +57,6 @@ class Hindsight(EndedEpisodes):
         self._slot = np.zeros(ring.capacity, np.int32)  # where in ``_following`` the row after each step is
         self._left = np.zeros(ring.capacity, np.int32)  # steps to the end of the episode, the row's own among them
 
-    @property
-    def capacity(self) -> int:
-        """Rows that fit."""
-        return self._ring.capacity
-
-    @property
-    def written(self) -> int:
-        """Rows ever written."""
-        return self._ring.written
-
-    def serials(self, rows: np.ndarray) -> np.ndarray:
-        """See ``Ring.serials``."""
-        return self._ring.serials(rows)
-
-    def may_begin(self, rows: np.ndarray) -> np.ndarray:
-        """See ``Ring.may_begin``."""
-        return self._ring.may_begin(rows)
-
     def windows(
         self, rows: np.ndarray, n_step: int, gamma: float
     ) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:

@@ -16,43 +16,31 @@ bytes a cell and env step), because which of them a burn-in begins with is not k
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from drl_cli.experience.columns import expect
 from drl_cli.experience.ring_buffer import MAX_DRAWS, NONE, STEP, TERMINATED
+from drl_cli.experience.ring_view import RingView
 
 if TYPE_CHECKING:
     from drl_cli.experience.columns import Batch, Columns
     from drl_cli.experience.ring_buffer import Ring
 
 
-class Sequences:
+class Sequences(RingView):
     """A Ring that sequences are drawn from; the ring must look back (``back``)."""
 
     def __init__(self, ring: Ring, burn_in: int, learnt: int, state_shapes: Sequence[tuple[int, ...]] = ()) -> None:
         """``burn_in`` ≥ 0, ``learnt`` ≥ 1 steps; ``state_shapes``: those of the stored states, ``()``: none are stored."""
-        self._ring, self._burn_in, self._learnt = ring, burn_in, learnt
+        super().__init__(ring)
+        self._burn_in, self._learnt = burn_in, learnt
         self._stride = -(-learnt // 2)
         self._columns: dict[str, np.ndarray] = {"position": np.zeros(ring.capacity, np.int32)}
         for index, shape in enumerate(state_shapes):
             self._columns[f"state_{index}"] = np.zeros((ring.capacity, *shape), np.float32)
-
-    def __len__(self) -> int:
-        """Rows present."""
-        return len(self._ring)
-
-    @property
-    def capacity(self) -> int:
-        """Rows that fit."""
-        return self._ring.capacity
-
-    @property
-    def written(self) -> int:
-        """Rows ever written."""
-        return self._ring.written
 
     def add(self, worker: int, columns: Columns) -> int:
         """Append a fragment with ``position`` and states, as ``Ring.add``; ValueError where one is missing or misshapen."""
@@ -65,18 +53,6 @@ class Sequences:
         for name, mine in self._columns.items():
             mine[rows] = columns[name].reshape(len(rows), *mine.shape[1:])
         return first
-
-    def cut(self, worker: int) -> None:
-        """See ``Ring.cut``."""
-        self._ring.cut(worker)
-
-    def workers(self) -> list[int]:
-        """See ``Ring.workers``."""
-        return self._ring.workers()
-
-    def serials(self, rows: np.ndarray) -> np.ndarray:
-        """See ``Ring.serials``."""
-        return self._ring.serials(rows)
 
     def may_begin(self, rows: np.ndarray) -> np.ndarray:
         """Whether the learnt part of a sequence begins in each of ``rows`` (int [M]), bool [M]."""
@@ -162,13 +138,8 @@ class Sequences:
         states = {name: stored[whole[:, 0]] for name, stored in self._columns.items() if name != "position"}
         return columns | states
 
-    def nbytes(self) -> int:
-        """Return the bytes of memory that the rows present take."""
-        return self._ring.nbytes() + sum(stored[: len(self)].nbytes for stored in self._columns.values())
-
-    def reserved(self) -> int:
-        """Return the bytes of memory that all rows take once they are written."""
-        return self._ring.reserved() + sum(stored.nbytes for stored in self._columns.values())
+    def _arrays(self) -> Iterable[np.ndarray]:
+        return self._columns.values()
 
     def state(self) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
         """See ``Ring.state``."""

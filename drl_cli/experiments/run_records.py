@@ -3,6 +3,7 @@
 Values under keys that look like secrets are written as ``***``; environment variables are never written at all.
 """
 
+import functools
 import importlib.metadata
 import os
 import platform
@@ -81,6 +82,7 @@ def versions(spec: ExperimentSpec) -> dict[str, Any]:
     }
 
 
+@functools.cache
 def _version(name: str) -> str | None:
     try:
         return importlib.metadata.version(name)

@@ -38,7 +38,7 @@ import numpy as np
 
 from drl_cli.envs.plugin_calls import called
 from drl_cli.errors import ConfigError, InputError, PluginFailed
-from drl_cli.plugins import ACTION_DISTS
+from drl_cli.plugins import ACTION_DISTS, lacking
 from drl_cli.policies.action_specs import Actions, ActionSpec, DiscreteSpec, MultiBinarySpec, MultiDiscreteSpec
 
 if TYPE_CHECKING:
@@ -144,7 +144,7 @@ class CustomDistribution:
 
     def entropy(self, heads: Heads) -> np.ndarray:
         """Return the entropy in nats, float32 [N]. Raises InputError where the class has none."""
-        if not callable(getattr(self._own, "entropy", None)):
+        if lacking(self._own, "entropy"):
             raise InputError(f"{self.about}: its NumPy class has no entropy(heads).")
         return self._as_numbers("entropy", self._asked("entropy", self._own_of(heads)), _rows(heads))
 
@@ -252,7 +252,7 @@ def _lacking(made: object, methods: tuple[str, ...]) -> str | None:
     """Why something is no class with ``methods``, or None."""
     if not isinstance(made, type):
         return f"it is a {type(made).__name__}"
-    missing = [method for method in methods if not callable(getattr(made, method, None))]
+    missing = lacking(made, *methods)
     return f"{made.__name__} has no {missing[0]}" if missing else None
 
 

@@ -21,6 +21,7 @@ import numpy as np
 from drl_cli.envs.plugin_calls import called
 from drl_cli.errors import ConfigError, PluginFailed
 from drl_cli.extras import load
+from drl_cli.plugins import lacking
 from drl_cli.policies import custom_distributions
 from drl_cli.policies.custom_distributions import ROWS, TF_METHODS, TOLERANCE
 from drl_cli.policies.custom_models_tf import first_line
@@ -46,7 +47,7 @@ class TFCustomDistribution:
         self._names = [head for head, _ in self._twin.heads]
         form = self._twin.registered.graph
         made = self._called("its TensorFlow class", load, form) if isinstance(form, str) else form
-        missing = [method for method in TF_METHODS if not callable(getattr(made, method, None))]
+        missing = lacking(made, *TF_METHODS)
         if missing:
             self._twin.refuse(f"its TensorFlow class {form} has no {missing[0]}")
         self._own = self._called("its TensorFlow class", made, tf, spec.action, self._twin.options)
@@ -66,8 +67,9 @@ class TFCustomDistribution:
 
     def greedy(self, heads: Tensors) -> Tensor | None:
         """Return the action without exploration, [B, …], None where the class does not have it."""
-        own = getattr(self._own, "greedy", None)
-        return self._called("greedy of its TensorFlow class", own, self._of(heads)) if callable(own) else None
+        if lacking(self._own, "greedy"):
+            return None
+        return self._called("greedy of its TensorFlow class", self._own.greedy, self._of(heads))
 
     def _of(self, heads: Tensors) -> dict[str, Tensor]:
         return {head: heads[head] for head in self._names}

@@ -34,7 +34,7 @@ from typing import TYPE_CHECKING, Any, NoReturn, Protocol
 import numpy as np
 
 from drl_cli.errors import ConfigError, DrlError, InputError
-from drl_cli.plugins import MODELS
+from drl_cli.plugins import MODELS, lacking
 
 if TYPE_CHECKING:
     from drl_cli.config.sections.model import OwnNetwork
@@ -61,7 +61,7 @@ def register_model(name: str, model: Any) -> None:
 
     Raises InputError for what cannot be such a class.
     """
-    if not isinstance(model, type) or not callable(getattr(model, "graph", None)):
+    if not isinstance(model, type) or lacking(model, "graph"):
         raise InputError(
             f"register_model({str(name)[:60]!r}): a model must be a class with a method graph(tf, weights, inputs), not "
             f"{_kind(model)}; {_PAGE}."
@@ -100,7 +100,7 @@ class Model:
         self._model = self._asked(making, lambda: model(shape, **arguments))
         self.features = self._width()
         self.shapes = self._shapes()
-        self.has_forward = callable(getattr(self._model, "forward", None))
+        self.has_forward = not lacking(self._model, "forward")
 
     def graph(self, tf: Any, weights: Mapping[str, Any], inputs: Any) -> Any:
         """Return what the model's graph makes of ``inputs`` [B, *shape] with ``weights`` {name: tensor}, [B, features]."""
@@ -123,10 +123,9 @@ class Model:
 
     def initial_weights(self, rng: np.random.Generator) -> dict[str, np.ndarray]:
         """Return {name: float32 array} for all variables, drawn with ``rng``."""
-        has_own = callable(getattr(self._model, "initial_weights", None))
-        given = (
-            self._asked("failed in initial_weights", lambda: dict(self._model.initial_weights(rng))) if has_own else {}
-        )
+        given = {}
+        if not lacking(self._model, "initial_weights"):
+            given = self._asked("failed in initial_weights", lambda: dict(self._model.initial_weights(rng)))
         for name in given:
             if name not in self.shapes:
                 self.refuse(f"initial_weights returned {name!r:.60}, which is none of its variables")

@@ -65,13 +65,12 @@ def open_record(path: Path | str) -> BinaryIO:
     return os.fdopen(fd, "rb")
 
 
-def whole_lines(path: Path | str, place: int = 0) -> Iterator[bytes]:
-    """Yield the lines of a growing file from byte ``place`` on, each with its end; what follows the last end is torn.
+def whole_lines(path: Path | str) -> Iterator[bytes]:
+    """Yield the lines of a growing file, each with its end; what follows the last end is torn.
 
     Nothing where the file cannot be opened, or is no plain file; it ends at a line of ``MAX_LINE`` bytes.
     """
     with contextlib.suppress(OSError), open_record(path) as file:
-        file.seek(place)
         while (line := file.readline(MAX_LINE)).endswith(b"\n"):
             yield line
 

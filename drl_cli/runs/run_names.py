@@ -42,7 +42,7 @@ def clean(text: str) -> str:
     return text.encode("utf-8", "replace")[:80].decode("utf-8", "ignore") or "_"
 
 
-def run_name(run: str, env: str, trial: int | str, now: datetime.datetime | None = None) -> str:
+def run_name(run: str, env: str, trial: int | str) -> str:
     """Return ``<RUN>_<Env>_<trial>_<Y-m-d_H-M-S>_<8 hex>``; the time is UTC, so that names sort in order."""
-    now = now or datetime.datetime.now(datetime.timezone.utc)
+    now = datetime.datetime.now(datetime.timezone.utc)
     return f"{clean(run)}_{clean(env)}_{clean(str(trial))}_{now:%Y-%m-%d_%H-%M-%S}_{secrets.token_hex(4)}"

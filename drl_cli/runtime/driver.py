@@ -14,7 +14,6 @@ from pathlib import Path
 from typing import Any, NamedTuple, TypedDict, cast
 
 from drl_cli import checkpoints, events
-from drl_cli.actors.part_records import ScoredEpisode
 from drl_cli.algorithms import table
 from drl_cli.config.result_names import Goal
 from drl_cli.config.sections.common import CommonKeys, min_iter_seconds
@@ -269,7 +268,7 @@ class Driver:
     def _evaluate_when_due(self) -> None:
         self.evaluations.close_deferred(self._stop_requested)
         if is_served(self.config):
-            self._take_scores()
+            self.evaluations.take_served(self.clock.iteration, self.loop, self._snapshot)
         elif self.evaluations.is_due(self.clock.iteration, self.loop):
             self.evaluations.begin(self._snapshot(), self._stop_requested)
 
@@ -278,17 +277,6 @@ class Driver:
         version, arrays = self.parts.learner.call("publish").result()
         self.loop.ledger.pushed(version)
         return Snapshot(version, arrays, self.moment())
-
-    def _take_scores(self) -> None:
-        """Make an evaluation of the episodes that clients of a policy server have played to be scored, once they suffice."""
-        ledger, config = self.loop.ledger, self.config
-        interval, scored = config.evaluation_interval, ledger.meters.scored
-        if not interval or self.clock.iteration % interval or not ledger.updates:
-            return
-        if len(scored) >= config.evaluation_num_episodes:
-            episodes = [ScoredEpisode(reward, length, seed=0, terminated=False) for reward, length in scored]
-            scored.clear()
-            self.scoring.take(self._snapshot(), episodes)
 
     # -- checkpoints --------------------------------------------------------------------------------------------
 

@@ -9,6 +9,7 @@ import time
 from collections.abc import Callable
 
 from drl_cli import events
+from drl_cli.actors.part_records import ScoredEpisode
 from drl_cli.config.result_names import Goal
 from drl_cli.config.sections.deterministic import is_deterministic
 from drl_cli.contracts import Cluster, Handle
@@ -86,6 +87,20 @@ class EvaluationSchedule:
         elif not self._cluster.is_remote or self._setup.config.evaluation_parallel_to_training is False:
             self.wait(is_stopping)
         self._deadline.rest_s = REST_S
+
+    def take_served(self, iteration: int, loop: Loop, snapshot: Callable[[], Snapshot]) -> None:
+        """Make an evaluation of the episodes that clients of a policy server have played to be scored, once they suffice.
+
+        ``snapshot()`` returns that of the present weights.
+        """
+        config, ledger = self._setup.config, loop.ledger
+        interval, scored = config.evaluation_interval, ledger.meters.scored
+        if not interval or iteration % interval or not ledger.updates:
+            return
+        if len(scored) >= config.evaluation_num_episodes:
+            episodes = [ScoredEpisode(reward, length, seed=0, terminated=False) for reward, length in scored]
+            scored.clear()
+            self.scoring.take(snapshot(), episodes)
 
     def close_deferred(self, is_stopping: Callable[[], bool]) -> None:
         """At the end of an iteration of a deterministic run: wait for the evaluation that began with it.

@@ -67,17 +67,16 @@ class Deadline:
         stop_requested: Callable[[], bool],
         limits: Mapping[str, float],
         passed: Callable[[], Mapping[str, float]],
-        clock: Callable[[], float] = time.monotonic,
     ) -> None:
         """``limits``: {field: seconds} of the run's stop rules; ``passed()`` returns how many seconds of each have passed."""
-        self._stop_requested, self._limits, self._passed, self._clock = stop_requested, limits, passed, clock
+        self._stop_requested, self._limits, self._passed = stop_requested, limits, passed
         self._noticed: float | None = None
         self._asked: float | None = None  # when a stop was first seen to be requested
         self.rest_s = REST_S
 
     def since(self) -> float | None:
         """Return the seconds since the run was seen to have to end, None where it need not."""
-        is_asked, now = self._is_asked(), self._clock()
+        is_asked, now = self._is_asked(), time.monotonic()
         if not is_asked and not self._is_out_of_time():
             self._noticed = None
             return None
@@ -92,14 +91,14 @@ class Deadline:
 
     def check_save(self) -> None:
         """Raise Overdue when a stop was requested ``SAVE_S`` ago; after a stop rule a save may take the time it needs."""
-        if self._is_asked() and self._asked is not None and self._clock() - self._asked > SAVE_S:
+        if self._is_asked() and self._asked is not None and time.monotonic() - self._asked > SAVE_S:
             raise Overdue("The run has to end, and its checkpoint takes too long to write.")
 
     def _is_asked(self) -> bool:
         if not self._stop_requested():
             self._asked = None
         elif self._asked is None:
-            self._asked = self._clock()
+            self._asked = time.monotonic()
         return self._asked is not None
 
     def _is_out_of_time(self) -> bool:

@@ -78,7 +78,7 @@ class Learnt(NamedTuple):
 class MinibatchSteps(NamedTuple):
     """What ``BatchGraph.learn`` does with a batch, step by step, for learners that share every gradient.
 
-    Advantages are as estimated: whoever knows those of all learners standardizes them.
+    Advantages are as estimated: the caller, which knows those of all learners, standardizes them.
     """
 
     estimate: Callable[[Batch], tuple[Batch, Mapping[str, Tensor]]]  # of a batch: its rows {column: [S, …]}, statistics

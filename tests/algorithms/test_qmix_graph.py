@@ -6,8 +6,6 @@ from machine import Machine
 from team_spaces import team_spaces
 
 from drl_cli.algorithms import qmix, qmix_graph
-from drl_cli.algorithms.losses import mixers
-from drl_cli.tf1.tensorflow import tf
 
 pytestmark = pytest.mark.tensorflow
 
@@ -91,30 +89,6 @@ def test_loss_is_half_the_mean_square_of_what_is_left_to_the_target(kind, double
     now = total(given["obs"], chosen(values_of(weights, given["obs"]), given["action"]))
     assert out["stats"]["loss"] == pytest.approx(0.5 * np.mean((target - now) ** 2), rel=1e-4)
     assert out["stats"]["mean_q"] == pytest.approx(now.mean(), rel=1e-4)
-
-
-def test_mixing_by_hand():
-    weights = {"w1": [[1.0, -2.0, 0.5, 3.0]], "b1": [[0.0, -10.0]], "w2": [[-2.0, 1.0]], "b2": [[0.25]]}
-    with tf.Graph().as_default(), tf.Session() as session:
-        values = tf.constant([[1.0, 2.0]])
-        total = mixers.monotonic_mix(values, {name: tf.constant(w) for name, w in weights.items()})
-        found, gradient, added = session.run([total, tf.gradients(total, values)[0], mixers.summed_values(values)])
-    # hidden: |1|*1 + |0.5|*2 = 2, and elu(|-2|*1 + 3*2 - 10) = elu(-2); total: 2*2 + 1*elu(-2) + 0.25.
-    assert found.tolist() == pytest.approx([4.0 + np.expm1(-2.0) + 0.25])
-    slope = np.exp(-2.0)
-    assert gradient[0].tolist() == pytest.approx([2 * 1 + slope * 2, 2 * 0.5 + slope * 3])
-    assert added.tolist() == [3.0]
-
-
-def test_mixing_grows_with_every_agent_s_value_whatever_the_weights():
-    rng = np.random.default_rng(1)
-    with tf.Graph().as_default(), tf.Session() as session:
-        values = tf.constant(rng.normal(0, 3, (500, 3)).astype(np.float32))
-        shapes = {"w1": 15, "b1": 5, "w2": 5, "b2": 1}
-        weights = {name: tf.constant(rng.normal(0, 2, (500, size)).astype(np.float32)) for name, size in shapes.items()}
-        gradient = session.run(tf.gradients(mixers.monotonic_mix(values, weights), values)[0])
-    assert gradient.min() >= 0.0
-    assert np.median(gradient) > 1.0
 
 
 def test_agents_that_are_gone_count_nothing_and_learn_nothing():

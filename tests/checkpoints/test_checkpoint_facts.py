@@ -3,6 +3,7 @@
 import json
 
 import pytest
+from agents_checkpoint import agents_setup
 from checkpoint_maker import save
 
 from drl_cli import checkpoints
@@ -63,3 +64,44 @@ def test_fact_that_is_missing_is_named_by_whoever_needs_it(tmp_path):
     found = checkpoints.load(rewritten(save(tmp_path), lambda facts: facts.pop("counters")))
     with pytest.raises(CheckpointError, match=r"manifest\.json: facts: env is missing"):
         found.require_facts()
+
+
+SELF_PLAY = {"learner": "a", "slots": ["b"], "scripted": [], "own_share": 0.5, "evaluate_against": []}
+
+
+def with_agents(tmp_path, change):
+    """A checkpoint whose facts have agents "0" and "1" of the policies a and b, changed by ``change(agents)``."""
+    agents = json.loads(json.dumps(agents_setup({"0": "a", "1": "b"})))  # no part of it twice
+    change(agents)
+    return rewritten(save(tmp_path), lambda facts: facts.update(agents=agents))
+
+
+@pytest.mark.parametrize(
+    "change", [{}, {"self_play": SELF_PLAY, "mapping": None}, {"mapping": None, "mapping_fn": "mine"}]
+)
+def test_agents_that_are_whole_are_read_as_they_were_written(tmp_path, change):
+    path = with_agents(tmp_path, lambda agents: agents.update(change))
+    assert checkpoints.load(path).facts["agents"] == agents_setup({"0": "a", "1": "b"}) | change
+
+
+@pytest.mark.parametrize(
+    ("change", "told"),
+    [
+        (lambda agents: agents.pop("kind"), "agents.kind is missing"),
+        (lambda agents: agents["spaces"]["1"].pop("obs"), "agents.spaces.1.obs is missing"),
+        (lambda agents: agents["policies"]["b"].pop("config"), "agents.policies.b.config is missing"),
+        (lambda agents: agents.update(count=0), "agents.count is '0'; it takes a whole number of 1 or more"),
+        (lambda agents: agents.update(policies={}), "agents.policies is '{}'; it takes an object of policies"),
+        (lambda agents: agents["policies"].update({"b c": {}}), "it takes ids of policies"),
+        (lambda agents: agents["policies"]["a"]["agents"].append("2"), "it takes agents of agents.spaces"),
+        (lambda agents: agents["mapping"].update({"1": "a"}), "it takes a policy that may act for the agent"),
+        (lambda agents: agents["mapping"].pop("1"), "it takes a policy that may act for the agent"),
+        (lambda agents: agents.update(mapping=None), "it takes an object where mapping_fn is null"),
+        (lambda agents: agents.update(self_play=SELF_PLAY | {"slots": ["c"]}), "it takes ids of agents.policies"),
+        (lambda agents: agents.update(self_play={"learner": "a"}), "agents.self_play.slots is missing"),
+    ],
+)
+def test_agents_that_do_not_fit_together_are_refused(tmp_path, change, told):
+    with pytest.raises(CheckpointError) as caught:
+        checkpoints.load(with_agents(tmp_path, change))
+    assert told in str(caught.value)

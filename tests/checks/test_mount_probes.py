@@ -36,7 +36,7 @@ def judged(text, folder, what="results"):
 @pytest.mark.parametrize(
     ("folder", "expected"),
     [
-        ("/root/ray_results", ("ok", "ext4")),
+        ("/var/ray_results", ("ok", "ext4")),
         ("/home/me/ray_results", ("ok", "btrfs")),
         ("/homes", ("ok", "ext4")),  # not below /home
         ("/mnt/my disk/runs", ("warn", "nfs4")),
@@ -54,7 +54,7 @@ def test_disk_of_results_is_named_and_judged_by_its_kind(folder, expected):
 
 
 def test_layer_of_a_container_is_worth_a_note_and_a_volume_in_it_is_not():
-    assert judged(CONTAINER, "/root/ray_results") == ("note", "overlay")
+    assert judged(CONTAINER, "/var/ray_results") == ("note", "overlay")
     assert judged(CONTAINER, "/data/runs") == ("ok", "xfs")
 
 

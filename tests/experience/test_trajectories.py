@@ -165,6 +165,13 @@ def test_columns_of_a_small_batch_written_out():
         assert batch[name].dtype == np.float32
 
 
+def test_end_that_is_both_is_one_of_an_episode_and_takes_no_room_among_the_cuts():
+    """Nothing is worth anything after a terminal state, even where the time limit is reached with it."""
+    batch = join([fragment({(0, 1): "both", (1, 0): "both"}, steps=3)], 0.5)
+    assert batch["end_at"].tolist() == [2, 5, 6, 6]  # the two tails alone
+    assert batch["discount"].tolist() == [[0.5, 0, 0.5], [0, 0.5, 0.5]]
+
+
 def test_rows_of_padding_give_a_smaller_batch_the_shape_of_a_whole_one():
     parts = [fragment({(1, 0): "truncated"}), fragment({(2, 1): "terminated"})]
     alone, filled = join(parts[:1], GAMMA), join(parts[:1], GAMMA, least_rows=4)

@@ -72,7 +72,18 @@ def best_of(name, env_id, keys, goal):
     [
         ("DQN", "CartPole-v1", {"lr": 1e-3, "exploration_config": {"epsilon_timesteps": 3000}}, 200.0),
         ("TD3", "Pendulum-v1", {}, -300.0),
-        ("XQC", "Pendulum-v1", {"n_step": 1, "learning_starts": 500, "training_intensity": 128.0}, -300.0),
+        (
+            "XQC",
+            "Pendulum-v1",
+            {
+                "n_step": 1,
+                "learning_starts": 500,
+                "timesteps_per_iteration": 500,
+                "train_batch_size": 64,
+                "training_intensity": 64.0,
+            },
+            -300.0,
+        ),
         ("SAC", "drl/SteerAndStop-v1", {"gamma": 0.95, "policy_average": 0.99}, 1.5),
         (
             "DQN",

@@ -18,7 +18,6 @@ _LEARNER = (
     "algorithms have one learner."
 )
 _INTERNAL = "internal to RLlib; drl has no equivalent. Remove the key."
-_PYTHON = "a Python object, which a plain-data config cannot contain."
 _SPACES = (
     "the spaces are the environment's own; those of an external simulator are keys of env_config (drl/External-v1)."
 )

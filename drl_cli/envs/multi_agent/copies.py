@@ -35,7 +35,6 @@ class Copies(MultiAgentEnv):
         self.agents = list(self._envs)
         self.metadata = self._envs["0"].metadata
         self._view = AgentView(preprocessors.described(self._envs["0"]))
-        self._frames: dict[str, Any] = {}
         self._playing: set[str] = set()
         self.notes = []
 

@@ -44,8 +44,7 @@ BUILT_IN = ("wandb", "mlflow", "aim")
 
 def register_logger(name: str, logger: LoggerClass) -> LoggerClass:
     """Make the class ``logger`` known as ``name``, for ``--logger`` and ``loggers`` in files; returns the class."""
-    lacking = [method for method in ("write", "close") if not callable(getattr(logger, method, None))]
-    if not callable(logger) or lacking:
+    if not callable(logger) or plugins.lacking(logger, "write", "close"):
         raise InputError(
             f"register_logger: {str(logger)[:80]!r} is no logger: a class with write(result) and close() is, made as "
             "Logger(folder, facts, resumed)."

@@ -317,7 +317,7 @@ class DecentralizedLoop:
         return total
 
     def _give_up(self, team: dict[int, Handle], found: _Gathered, others: Sequence[Mapping[int, Call]]) -> Waits:
-        """Leave out of ``team`` who was lost in a step; raise what was raised where nobody was."""
+        """Leave out of ``team`` the workers that a step lost; raise what was raised where it lost none."""
         for receipts in others:  # they follow from that step
             yield from self._gather(receipts)
         # What a call depends on may be lost with another worker: who is lost is asked of the workers.

@@ -5,10 +5,12 @@ import pytest
 
 from drl_cli.algorithms.losses.value import (
     cross_entropy,
+    looked_ahead,
     lowest_distribution,
     projected,
     quantile_errors,
     quantile_huber,
+    sequence_priority,
     soft_projected,
     value_target,
 )
@@ -161,3 +163,16 @@ def test_quantile_huber_matches_the_paper_in_float64(run):
                 expected[row] += abs((2 * i + 1) / 10 - (error < 0)) * size / kappa / 7
     errors = quantile_errors(tf.constant(np.float32(quantiles)), tf.constant(np.float32(target)))
     np.testing.assert_allclose(run([quantile_huber(errors, kappa)])[0], expected, rtol=1e-5)
+
+
+def test_looking_ahead_takes_each_step_the_value_as_many_steps_later(run):
+    value = tf.constant([[1.0, 2.0, 3.0, 4.0, 5.0], [10.0, 20.0, 30.0, 40.0, 50.0]])
+    ahead = tf.constant([[0, 2, 1], [2, 0, 2]])
+    assert run([looked_ahead(value, ahead)]) == [[[1.0, 4.0, 4.0], [30.0, 20.0, 50.0]]]
+
+
+def test_priority_of_a_sequence_is_between_its_largest_and_its_mean_error_without_gradient(run):
+    error = tf.constant([[-4.0, 1.0, 1.0], [3.0, -1.0, 0.0], [0.0, 0.0, 0.0]])
+    mask = tf.constant([[1.0, 1.0, 1.0], [1.0, 1.0, 0.0], [0.0, 0.0, 0.0]])
+    priority = sequence_priority(error, mask, 0.75)
+    assert run([priority, *tf.gradients(priority, [error, mask])]) == [[3.5, 2.75, 0.0], None, None]
