@@ -193,8 +193,8 @@ class OutputKeys(Section):
     output: Annotated[str, Field(min_length=1), AfterValidator(_local)] | None = key(
         None,
         "Record every env step: logdir writes to the folder experience in the run's folder, any other value to that "
-        "folder, which is created; null: no recording. Raw observations and rewards, actions in the environment's "
-        "units.",
+        "folder, which is created, both on the node of the run; null: no recording. Raw observations and rewards, actions in "
+        "the environment's units.",
         allowed="logdir, a folder, or null",
     )
     output_compress_columns: Annotated[tuple[Column, ...], Field(strict=False, max_length=len(COLUMNS))] = key(
