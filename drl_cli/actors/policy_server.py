@@ -19,6 +19,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
+from drl_cli import events
 from drl_cli.config.sections.served_input import TOKEN_VARIABLE, PolicyServerConfig
 from drl_cli.errors import ClusterUnavailable, ConfigError, reason_of
 from drl_cli.version import __version__
@@ -240,6 +241,12 @@ def _requested(path: str, text: bytes, read: Callable[[str, Mapping[str, Any]], 
     if not isinstance(episode_id, str) or not 0 < len(episode_id) <= 100:
         raise Refused(400, "episode_id must be a string of 1 to 100 characters.")
     return Request(command, episode_id, read(command, body))
+
+
+def announce(config: PolicyServerConfig, index: int, episodes: int) -> None:
+    """Report where worker ``index`` will listen, up to ``episodes`` at once: its own process has nobody to report to."""
+    where = f"{config.address}:{config.port + index}, up to {episodes} episodes at once"
+    events.report("notice", text=f"policy server: {where}, once worker {index} has started")
 
 
 def token_of(config: PolicyServerConfig) -> str:

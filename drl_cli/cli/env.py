@@ -14,6 +14,7 @@ import click
 
 from drl_cli.checks.findings import failed
 from drl_cli.cli import endings, figures, group, options, shell_words, tables, terminal, values
+from drl_cli.errors import ConfigError, suggestion
 
 if TYPE_CHECKING:
     from drl_cli.cli.terminal import Session
@@ -81,6 +82,13 @@ def check(
 
     options.import_modules(imports)
     overrides = options.typed_object(config, "--config")
+    if other := [name for name in overrides if name != "env_config"]:
+        hint = suggestion(other[0], ["env_config"])
+        raise ConfigError(
+            f"--config: {other[0][:60]!r} has no part in this check, which takes env_config alone.{hint} To check an "
+            "environment in wrappers, register a function that returns it in them (drl_cli.register_env), and name its "
+            "module: --import MODULE."
+        )
     meant = make.resolve(env_id, trusted=True)
     question = {"env_config": overrides.get("env_config") or {}, "imports": list(imports), **how}
     quietly = quiet or as_json

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 
+from drl_cli.envs.composite_actions import CompositeSpace
 from drl_cli.envs.plugin_calls import number
 from drl_cli.errors import PluginFailed, suggestion
 
@@ -33,8 +34,8 @@ class CallbackEpisode:
 
     ``env``: the environment (``env.unwrapped``: as its author made it); ``worker_index``, ``env_index``: which worker's (0 of a
     tester) which environment; ``in_evaluation``: whether the tester plays it; ``length``: env steps so far;
-    ``total_reward``: their raw rewards; ``last_action`` (as the environment got it), ``last_reward``, ``last_info``: of the
-    last step, None before it.
+    ``total_reward``: their raw rewards; ``last_action`` (as the environment got it: a dict or tuple where its space is one),
+    ``last_reward``, ``last_info``: of the last step, None before it.
     ``custom_metrics``: {name: number}, ``hist_data``: {name: list of numbers}: filled by hooks, reported when the episode ends.
     ``user_data``: a dict for the hooks' own use.
     """
@@ -46,6 +47,12 @@ class CallbackEpisode:
         self.last_action = self.last_reward = self.last_info = None
         self.custom_metrics, self.hist_data, self.user_data = {}, {}, {}
         self._watch, self._look = watch, look
+        space = getattr(env, "action_space", None)
+        self._composite = space if isinstance(space, CompositeSpace) else None
+
+    def as_given(self, action: Any) -> Any:
+        """Return ``action``, a vector where actions are a Dict or Tuple, as the environment got it."""
+        return action if self._composite is None else self._composite.structured(np.asarray(action))
 
     @property
     def last_obs(self) -> np.ndarray:
@@ -105,7 +112,7 @@ class CallbackEpisodes:
         episode = self._running[index]
         episode.length += 1
         episode.total_reward += reward
-        episode.last_action, episode.last_reward, episode.last_info = action, reward, info
+        episode.last_action, episode.last_reward, episode.last_info = episode.as_given(action), reward, info
         if self._keeps_rows:
             self._rows.setdefault(index, []).append(episode)
         self.hooks.call("on_episode_step", self._more(episode), episode=episode)

@@ -2,8 +2,7 @@
 
 On one machine the learner (in a thread) and the replay live in the driver's process; parameter server, workers and
 tester are Ray actors. ``learner_actor`` and ``num_replay_shards`` make those two Ray actors as well, which
-``runtime.placement`` may put on other nodes. With ``num_workers: 0``
-and neither of these no Ray is imported.
+``runtime.placement`` may put on other nodes. With ``num_workers: 0`` and neither of these no Ray is imported.
 """
 
 from __future__ import annotations
@@ -17,6 +16,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from drl_cli import events, process
+from drl_cli.actors import policy_server
 from drl_cli.actors.part_records import LearnerIdentity, ReaderIdentity, WorkerIdentity
 from drl_cli.actors.policy_slots import PolicySetup
 from drl_cli.algorithms import table
@@ -311,6 +311,8 @@ class WorkerMaker:
             resources["memory"] = config.memory_per_worker
         resources |= started_with(config)
         place = ACTOR if config.num_workers else HERE
+        if is_served(config) and self._cluster.is_remote:
+            policy_server.announce(config.policy_server, index, config.num_envs_per_worker)  # type: ignore[attr-defined]
         args = (config, env, self._setup.policies or self._setup.spec, identity, self._server)
         return self._cluster.spawn(f"worker {index}", self._worker, args, place, resources)
 

@@ -129,6 +129,21 @@ def planned(monkeypatch, **over):
     )
 
 
+@pytest.mark.parametrize(
+    ("config", "text"),
+    [
+        (
+            '{"env_wrappers": ["TimeAwareObservation"]}',
+            "'env_wrappers' has no part in this check, which takes env_config alone.",
+        ),
+        ('{"env_confg": {"g": 5}}', "Did you mean 'env_config'?"),
+    ],
+)
+def test_env_check_refuses_keys_that_it_does_not_read(drl, config, text):
+    code, out, err = drl("env", "check", "Pendulum-v1", "--config", config)
+    assert (code, out) == (2, "") and text in err and "register_env" in err and len(err.splitlines()) == 1
+
+
 def test_plan_shows_config_memory_and_what_was_measured(drl, monkeypatch, tmp_path):
     planned(monkeypatch)
     code, out, _ = drl("train", "-f", "pendulum-sac", "--plan", "-s", "num_workers=0", "--local-dir", str(tmp_path))

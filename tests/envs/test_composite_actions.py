@@ -11,6 +11,7 @@ from gymnasium import spaces
 
 from drl_cli.algorithms.row import ALL_ACTIONS, ALL_OBSERVATIONS
 from drl_cli.envs import carry_over, make
+from drl_cli.envs.callback_episodes import CallbackEpisodes
 from drl_cli.envs.composite_actions import CompositeSpace, structure_of, with_flat_actions
 from drl_cli.envs.env_batch import EnvBatch
 from drl_cli.envs.multi_agent.agent_view import view_of
@@ -174,3 +175,21 @@ def test_bundled_environment_turns_drives_and_stops(kind):
         assert not terminated
     _, reward, terminated, _, info = step(2, 0.0, 0.0)
     assert terminated and info["is_success"] and reward == pytest.approx(0.98) and away > 0.5
+
+
+def test_callbacks_get_the_action_that_the_environment_got():
+    seen = []
+    hooks = SimpleNamespace(
+        name="seen",
+        has=lambda hook: hook == "on_episode_step",
+        call=lambda hook, more, episode: seen.append(episode.last_action) if hook == "on_episode_step" else None,
+    )
+    env = make.make("Levers-v0", {})
+    env.reset(seed=0)
+    watch = CallbackEpisodes(hooks)
+    watch.began(0, env, lambda: np.zeros(2, np.float32))
+    env.step(VECTOR)
+    watch.stepped(0, VECTOR, 0.0, {})
+    (action,) = seen
+    assert NESTED.contains(action) and action["arm"][0] == 1 and action["dials"].tolist() == [1, 8]
+    assert repr(action) == repr(Levers.given)

@@ -1,9 +1,13 @@
 """Who a worker is told to be: its place among all environments of the run, and how far the run is."""
 
+from types import SimpleNamespace
+
 import pytest
 
+from drl_cli import events
 from drl_cli.algorithms import table
 from drl_cli.algorithms.ddpg import DDPGConfig
+from drl_cli.algorithms.dqn import DQNConfig
 from drl_cli.runtime.assembly import RunSetup, WorkerMaker
 from drl_cli.runtime.pool import Standing
 
@@ -92,3 +96,15 @@ def test_nobody_writes_for_workers_that_write_nothing_or_are_on_the_node_of_the_
 )
 def test_the_random_phase_is_what_the_config_says_less_what_has_been_sampled(exploration, sampled, expected):
     assert _made(0, sampled=sampled, exploration_config=exploration)[2]["random_steps"] == expected
+
+
+@pytest.mark.parametrize(("is_remote", "told"), [(True, ["127.0.0.1:9902, up to 4 episodes at once"]), (False, [])])
+def test_where_a_served_worker_will_listen_is_reported_by_the_driver_of_one_elsewhere(is_remote, told, monkeypatch):
+    heard = []
+    monkeypatch.setattr(events, "report", lambda kind, **fields: heard.append(fields["text"]))
+    config = DQNConfig(num_envs_per_worker=4, num_workers=3, input="policy_server", seed=1)
+    spec = SimpleNamespace(frames=1)
+    env = {"id": "drl/External-v1", "env_config": {}, "spaces": {}}
+    cluster = SimpleNamespace(is_remote=is_remote, spawn=lambda *args: None)
+    WorkerMaker(WORKER, RunSetup(table.find("DQN"), config, env, spec), cluster, None)(2, 0, Standing(0))
+    assert heard == [f"policy server: {where}, once worker 2 has started" for where in told]
