@@ -40,6 +40,12 @@ SEARCH = ["--num-samples", "2"]
 MODULES = {"ray": "ray.scripts.scripts", "drl": "drl_cli"}
 INTERRUPTED = "--ray-address auto"
 APART = ["unshare", "--map-root-user", "--net", "--pid", "--fork", "--mount-proc", "--kill-child"]
+APART += [
+    "bash",
+    "-c",
+    '"$@"; exit $?',
+    "bash",
+]  # a first process that waits for the children of others, as ray stop needs
 LIMIT_S = 600.0
 
 
@@ -59,7 +65,8 @@ def main() -> None:
     if not options.apart:
         if shutil.which("unshare") is None:
             sys.exit("unshare (of util-linux) is not there")
-        sys.exit(subprocess.run([*APART, sys.executable, __file__, *sys.argv[1:], "--apart"], check=False).returncode)
+        command = [*APART, sys.executable, __file__, *sys.argv[1:], "--apart"]
+        sys.exit(subprocess.run(command, check=False).returncode)
     subprocess.run(["ip", "link", "set", "lo", "up"], check=True)
     os.environ |= {"RAY_AUTH_MODE": "token", "RAY_AUTH_TOKEN": secrets.token_hex(32)}
     with tempfile.TemporaryDirectory() as folder:

@@ -36,7 +36,7 @@ COMMON = [word for key in KEYS for word in ("-s", key)]
 PARTS = {"driver": "", "raylet": "raylet", "gcs": "gcs_server"}
 CODES = {"driver": -signal.SIGKILL, "raylet": 75, "gcs": 75}
 STARTED_S = 300.0  # until a run has saved, on a machine that is busy with other things
-ENDED_S = 60.0  # for Ray's processes to find out that theirs has ended
+ENDED_S = 180.0  # for Ray's agents to end, which first report the raylet's end to a GCS that is gone too
 SAVES, MORE = 2, 2  # iterations before the kill, and of the resumed run
 
 

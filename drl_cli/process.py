@@ -255,8 +255,7 @@ class StopRequest(StopCondition):
         for number in self.HANDLED:
             if number == signal.SIGHUP and signal.getsignal(number) is signal.SIG_IGN:
                 continue  # nohup: the run must survive its terminal
-            previous = signal.signal(number, self._handle)
-            self._previous.setdefault(number, previous)
+            self._previous.setdefault(number, signal.signal(number, self._handle))
         if self._reader is None:
             read_end, write_end = os.pipe()
             for end in (read_end, write_end):
@@ -307,10 +306,9 @@ class StopRequest(StopCondition):
     def _watch(self, read_end: int) -> None:
         while True:
             select.select([read_end], [], [], self._left())
-            try:
+            numbers = b""
+            with contextlib.suppress(BlockingIOError):
                 numbers = os.read(read_end, 64)
-            except BlockingIOError:
-                numbers = b""
             for number in numbers:
                 if number == 0:
                     return
@@ -379,25 +377,21 @@ def kill_descendants() -> None:
         time.sleep(0.02)
 
 
-def name_of(pid: int) -> str | None:
-    """Return the name of a process, None where it has ended (also if its parent has not yet been told) or /proc is missing."""
-    try:
-        with open(f"/proc/{pid}/stat", encoding="utf-8", errors="replace") as file:
-            before, _, after = file.read().rpartition(")")
-    except OSError:
-        return None
-    return None if after.split()[0] in ("Z", "X") else before.partition("(")[2]
+def stat_of(pid: int) -> tuple[str, int] | None:
+    """Return (name, parent's id) of a process, None where it has ended, maybe as a zombie, or /proc is missing."""
+    with contextlib.suppress(OSError, IndexError), open(f"/proc/{pid}/stat", "rb") as file:
+        before, _, after = file.read().rpartition(b")")
+        if (state := after.split())[0] not in (b"Z", b"X"):
+            return before.partition(b"(")[2].decode(errors="replace"), int(state[1])
+    return None
 
 
 def descendants(root: int | None = None) -> list[int]:
     """Return the ids of the living processes below ``root`` (None: this one); [] where /proc is missing."""
     children: dict[int, list[int]] = {}
-    for name in os.listdir("/proc") if os.path.isdir("/proc") else ():
-        if name.isdigit():
-            with contextlib.suppress(OSError, IndexError), open(f"/proc/{name}/stat", "rb") as file:  # or it has ended
-                state, parent = file.read().rpartition(b")")[2].split()[:2]
-                if state not in (b"Z", b"X"):
-                    children.setdefault(int(parent), []).append(int(name))
+    for pid in [int(name) for name in os.listdir("/proc") if name.isdigit()] if os.path.isdir("/proc") else ():
+        if stat := stat_of(pid):
+            children.setdefault(stat[1], []).append(pid)
     found, waiting = [], [root or os.getpid()]
     while waiting:
         below = children.get(waiting.pop(), [])

@@ -243,7 +243,8 @@ class RayCluster:
                 raise ResourcesExhausted(f"Ray could not be started: {reason}") from error
             raise ClusterUnavailable(f"Ray could not be started: {_first_line(error)}") from error
         self._owned = True
-        self._daemons = {pid: name for pid in self._processes() if (name := process.name_of(pid)) in DAEMONS}
+        named = {pid: stat[0] for pid in self._processes() if (stat := process.stat_of(pid))}
+        self._daemons = {pid: name for pid, name in named.items() if name in DAEMONS}
 
     def spawn(
         self, name: str, factory: Any, args: tuple, place: str, resources: Mapping[str, Any] | None = None
@@ -302,7 +303,7 @@ class RayCluster:
         if now - self._looked < LOOK_S:
             return
         self._looked = now
-        ended = [name for pid, name in self._daemons.items() if process.name_of(pid) != name]
+        ended = [name for pid, name in self._daemons.items() if (process.stat_of(pid) or ("",))[0] != name]
         if ended:
             self._is_broken = True
             raise ClusterUnavailable(
