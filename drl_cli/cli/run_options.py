@@ -183,7 +183,7 @@ def place(word: str, local_dirs: Sequence[str | None] = (), wanted: run_download
     return str(find_run(word, roots(local_dirs)))
 
 
-def write_whole(out: str, write: Callable[[Path], None]) -> None:
+def write_whole(out: str, write: Callable[[Path], object]) -> None:
     """Have ``write`` write the file of ``-o out``, which is put in place only when it is whole.
 
     Raises ConfigError, ResourcesExhausted.
