@@ -28,7 +28,8 @@ import ray  # noqa: E402
 from drl_cli.actors.aggregator import Joining  # noqa: E402
 from drl_cli.runtime.cluster import ACTOR  # noqa: E402
 from drl_cli.runtime.loops.stream import AGGREGATOR  # noqa: E402
-from drl_cli.runtime.ray_cluster import RayCluster, RemoteReference  # noqa: E402
+from drl_cli.runtime.ray_actors import RemoteReference  # noqa: E402
+from drl_cli.runtime.ray_cluster import RayCluster  # noqa: E402
 
 IMAGE = (84, 84, 4)
 HOW = Joining(gamma=0.99, sequence=1, stepwise=(), every_end=False)

@@ -19,6 +19,7 @@ from types import FrameType
 from typing import Any, NamedTuple, NoReturn, TypeAlias
 
 PR_SET_CHILD_SUBREAPER = 36  # prctl(2)
+GPU_DEVICES = ("/dev/dri/renderD128", "/dev/nvidia0")
 
 DEFAULTS = {
     # One thread for each small matrix product: a handshake of two threads costs more than the product itself.
@@ -38,8 +39,6 @@ DEFAULTS = {
 Environ: TypeAlias = MutableMapping[str, str]
 Mark: TypeAlias = tuple[int, int]
 """CPU time of the machine so far, all of it and the idle part of it, in clock ticks."""
-
-GPU_DEVICES = ("/dev/dri/renderD128", "/dev/nvidia0")
 
 
 def prepare(environ: Environ = os.environ) -> None:
@@ -363,13 +362,13 @@ def leave(code: int) -> NoReturn:
 KILL_S = 0.4  # for killed processes to be gone; all three together are less than 5 s
 
 
-def kill_descendants() -> None:
-    """Kill all processes below this one, those too whose parents die of it; wait up to ``KILL_S`` for their end."""
+def kill_descendants(seconds: float = KILL_S) -> None:
+    """Kill all processes below this one, those too whose parents die of it; wait up to ``seconds`` for their end."""
     import ctypes  # commands that are light do without
 
     with contextlib.suppress(Exception):
         ctypes.CDLL(None).prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)  # orphans become children of this process
-    until = time.monotonic() + KILL_S
+    until = time.monotonic() + seconds
     while (found := descendants()) and time.monotonic() < until:
         for pid in found:
             with contextlib.suppress(OSError):  # it has just ended

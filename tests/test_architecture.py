@@ -17,7 +17,7 @@ MAX_FILE, MAX_FUNCTION, MAX_PARAMETERS = 400, 80, 7
 ORDER = {room: place for place, room in enumerate(" ".join(make_architecture.FLOORS.values()).split())}
 ENTRIES = ("__init__", "__main__")
 MAY_IMPORT = {
-    "ray": ("runtime/ray_cluster.py", "search/", "checks/"),
+    "ray": ("runtime/ray_cluster.py", "runtime/ray_actors.py", "search/", "checks/"),
     "tensorflow": ("tf1/tensorflow.py", "checks/"),
     "click": ("cli/",),
     "rich": ("cli/",),

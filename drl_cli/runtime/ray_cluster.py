@@ -1,4 +1,4 @@
-"""The same verbs as ``runtime.cluster`` over Ray actors. The only file that starts, joins or ends Ray.
+"""The same verbs as ``runtime.cluster`` over Ray actors (``ray_actors``). The only file that starts, joins or ends Ray.
 
 A Ray of our own is started for a run and ended with it: on loopback, without dashboard, with a token that only this
 process tree knows, in a short temporary folder of ours. With an address, or inside a process that has initialised Ray,
@@ -18,159 +18,33 @@ import socket
 import threading
 import time
 from collections.abc import Mapping
-from concurrent.futures import Future
 from typing import Any
 
 import ray
-from ray.exceptions import RayActorError, RayError, RayTaskError
+from ray.exceptions import RayError
 from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy, PlacementGroupSchedulingStrategy
 
 from drl_cli import process
 from drl_cli.contracts import Handle
 from drl_cli.errors import (
     ClusterUnavailable,
-    DrlError,
     ResourcesExhausted,
-    RunFailed,
     machine_failure,
 )
-from drl_cli.extras import load
 from drl_cli.runtime.cluster import (
     HERE,
     THREAD,
     LocalHandle,
-    PartFailed,
-    PartLost,
     ThreadHandle,
     close,
-    resolved,
-    shown,
 )
+from drl_cli.runtime.ray_actors import RemoteHandle, Shell, first_line
 from drl_cli.runtime.ray_folder import private_folder
 
 OBJECT_STORE_BYTES = 256 * 2**20  # fragments are small and few are in flight
-SENT_BYTES = 100 * 2**10  # max_direct_call_object_size: larger values go through the object store
 REPEATS = 3  # of one call to a part that is started again
 DAEMONS, LOOK_S = ("raylet", "gcs_server"), 1.0  # whose end is the end of a Ray, and how often they are looked at
 KNOCK_S = 10.0  # for a cluster's address to answer at all
-
-
-class Shell:
-    """What runs in an actor's process: makes the part there and passes calls on to it."""
-
-    def __init__(self, name: str, factory: Any, args: tuple) -> None:
-        process.prepare()
-        # A terminal sends Ctrl-C to the whole process group; only the driver decides what it means.
-        signal.signal(signal.SIGINT, signal.SIG_IGN)
-        self._name = name
-        self._part = self._failure = None
-        try:
-            made: Any = load(factory)
-            self._part = made(*args)
-            if hasattr(self._part, "share"):
-                self._part.share = _shared
-        except Exception as error:  # every call reports it; raised here it would look as if the process had died
-            self._failure = shown(name, error)
-
-    def invoke(self, method: str, *args: Any) -> Any:
-        """Call the part's ``method``."""
-        if self._failure is not None:
-            raise self._failure
-        try:
-            return getattr(self._part, method)(*args)
-        except PartLost as lost:  # another part: it must not be taken for this one
-            raise RunFailed(str(lost)) from None
-        except Exception as error:
-            raise shown(self._name, error) from None
-
-    def ready(self) -> int:
-        """Return the process id, once the part is made."""
-        return os.getpid()
-
-    def node(self) -> str:
-        """Return Ray's id of the node that the process runs on."""
-        return ray.get_runtime_context().get_node_id()
-
-
-def _shared(weights: Mapping[str, Mapping[str, Any]]) -> Any:
-    """Return a reference to ``weights``, which a node fetches once; small ones themselves, as Ray sends them with its reply."""
-    size = sum(array.nbytes for own in weights.values() for array in own.values())
-    return ray.put(weights) if size > SENT_BYTES else weights
-
-
-class RemoteReference:
-    """The outcome of a call to an actor."""
-
-    watched = False  # whether a cluster wakes when it is done
-
-    def __init__(self, name: str, reference: ray.ObjectRef) -> None:
-        self._name = name
-        self.reference = reference
-        self._future = None
-
-    @property
-    def future(self) -> Future:
-        """A ``concurrent.futures.Future`` of the value; asking for it fetches the value when it is there."""
-        if self._future is None:
-            self._future = self.reference.future()
-        return self._future
-
-    def done(self) -> bool:
-        """Whether ``result`` would return at once."""
-        if self._future is not None:
-            return self._future.done()
-        return bool(ray.wait([self.reference], timeout=0)[0])
-
-    def result(self, timeout: float | None = None) -> Any:
-        """Return the value, or raise what the call raised; PartLost when the actor's process died.
-
-        References in a tuple that a part returns (``ParameterServer.share``) are replaced by their values.
-        """
-        try:
-            value = ray.get(self.reference, timeout=timeout)
-            if type(value) is not tuple:
-                return value
-            return tuple(ray.get(one) if isinstance(one, ray.ObjectRef) else one for one in value)
-        except RayTaskError as error:
-            cause = error.cause
-            raise cause if isinstance(cause, DrlError) else PartFailed(f"{self._name} failed: {cause!r}") from None
-        except RayActorError as error:
-            if lacking := _not_importable(error):
-                raise RunFailed(
-                    f"{self._name} cannot be started in a process of Ray's: {lacking}. What is registered must be "
-                    "importable there: start from the folder of its module, install it, or name its folder in PYTHONPATH."
-                ) from None
-            raise PartLost(self._name, _first_line(error)) from None
-        except TimeoutError:
-            raise
-        except RayError as error:
-            raise ClusterUnavailable(f"Ray failed in a call to {self._name}: {_first_line(error)}") from error
-
-
-class RemoteHandle:
-    """A part in an actor; travels to other actors."""
-
-    is_remote = True
-
-    def __init__(self, name: str, actor: Any) -> None:
-        self.name = name
-        self.actor = actor
-
-    def call(self, method: str, *args: Any, returns: int = 1) -> Any:
-        """As ``LocalHandle.call``; references to objects on the cluster are passed on unread."""
-        passed = [arg.reference if isinstance(arg, RemoteReference) else resolved([arg])[0] for arg in args]
-        made = self.actor.invoke.options(num_returns=returns).remote(method, *passed)
-        if returns == 1:
-            return RemoteReference(self.name, made)
-        return tuple(RemoteReference(self.name, one) for one in made)
-
-    def ready(self) -> RemoteReference:
-        """Return a reference to the process id that is done when the part has been made."""
-        return RemoteReference(self.name, self.actor.ready.remote())
-
-    def node(self) -> RemoteReference:
-        """Return a reference to Ray's id of the node that the part is on."""
-        return RemoteReference(self.name, self.actor.node.remote())
 
 
 class RayCluster:
@@ -217,7 +91,7 @@ class RayCluster:
             )
         except (RayError, OSError, RuntimeError, ValueError) as error:
             raise ClusterUnavailable(
-                f"No Ray cluster could be joined at --ray-address {address}: {_first_line(error)} {advice}"
+                f"No Ray cluster could be joined at --ray-address {address}: {first_line(error)} {advice}"
             ) from error
         self._owned = True
 
@@ -241,7 +115,7 @@ class RayCluster:
             self._remove_folder()
             if reason := machine_failure(error):
                 raise ResourcesExhausted(f"Ray could not be started: {reason}") from error
-            raise ClusterUnavailable(f"Ray could not be started: {_first_line(error)}") from error
+            raise ClusterUnavailable(f"Ray could not be started: {first_line(error)}") from error
         self._owned = True
         named = {pid: stat[0] for pid in self._processes() if (stat := process.stat_of(pid))}
         self._daemons = {pid: name for pid, name in named.items() if name in DAEMONS}
@@ -399,19 +273,3 @@ def _knock(address: str) -> None:
     host, _, port = address.rpartition(":")
     if port.isdecimal() and "/" not in host:
         socket.create_connection((host.strip("[]"), int(port)), timeout=KNOCK_S).close()
-
-
-def _not_importable(error: BaseException) -> str | None:
-    """Return what could not be imported where an actor's arguments were unpacked, None where it died of something else.
-
-    ``Shell`` raises nothing: what stops it from being made is code that is not there, and never will be.
-    """
-    if "creation task" not in str(error):
-        return None
-    last = [line.strip() for line in str(error).splitlines() if line.strip()][-1]
-    return last.rstrip(".") if last.startswith(("ModuleNotFoundError", "ImportError", "AttributeError")) else None
-
-
-def _first_line(error: BaseException) -> str:
-    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
-    return lines[0] if lines else type(error).__name__
