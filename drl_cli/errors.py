@@ -180,7 +180,7 @@ def failure(error: BaseException) -> str:
     if isinstance(error, DrlError):
         return text
     place = place_of(error)
-    return f"{type(error).__name__}: {text}{f' ({place})' if place else ''}."
+    return f"{type(error).__name__}: {text} ({place})." if place else f"{type(error).__name__}: {text.rstrip('.')}."
 
 
 def place_of(error: BaseException) -> str:

@@ -63,6 +63,10 @@ def test_an_error_that_was_never_raised_has_no_place():
     assert failure(FloatingPointError("not finite")) == "FloatingPointError: not finite."
 
 
+def test_an_error_whose_text_ends_with_a_full_stop_has_one():
+    assert failure(FloatingPointError("Not finite.")) == "FloatingPointError: Not finite."
+
+
 def test_a_place_that_came_with_an_error_from_another_process_is_kept():
     error = type("Burnt", (RaisedElsewhere,), {"place": "motor.py:3, in step"})("out of fuel")
     assert failure(error) == "Burnt: out of fuel (motor.py:3, in step)."

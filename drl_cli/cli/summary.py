@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from drl_cli.cli import figures, run_options
 from drl_cli.cli.view import GOALS
+from drl_cli.config.env_names import EXTERNAL_ID
 from drl_cli.errors import InputError
 from drl_cli.experiments import next_steps
 
@@ -48,8 +49,11 @@ def summary(ending: RunEnding, view: RunView, imports: tuple[str, ...] = ()) -> 
         lines.append(f"  Final     {os.path.basename(str(ending.final))}")
     if ending.best or ending.final:
         run = word_of(ending.run_folder)
-        play, score = command("rollout", run, *extra), command("evaluate", run, *extra)
-        lines += ["", f"  Play it   {play}", f"  Score it  {score}"]
+        if view.env == EXTERNAL_ID:  # its simulator is a client's
+            lines += ["", f"  Export    {command('checkpoint', 'export', run, '-o', 'policy', *extra)}"]
+        else:
+            play, score = command("rollout", run, *extra), command("evaluate", run, *extra)
+            lines += ["", f"  Play it   {play}", f"  Score it  {score}"]
         if ending.state != "finished" and ending.final:
             lines += [f"  Resume    {command('train', '--resume', run, *extra)}"]
     if modules := next_steps.modules_of_this_folder(imports, view.env):
