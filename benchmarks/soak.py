@@ -5,10 +5,11 @@
     python benchmarks/soak.py sac --csv build/soak   # every sample too, one file a run
 
 Sampled every five seconds from /proc, per role: driver (the process of the command: learner, replay), actors (workers,
-parameter server, tester), Ray's daemons. Memory is the proportional set size, in which a page that n processes share counts 1/n
-in each. The slope is that of a least-squares line over the samples after the warm-up (a third of the run: compilation, a replay
-that fills), with the standard error of independent samples; a slope that is not several of them is none. Minutes cannot
-show a leak of a megabyte an hour; the last column says what it can show.
+parameter server, tester), Ray's daemons. Memory is the proportional set size of anonymous and shared pages, in which a page
+that n processes share counts 1/n in each; pages of files, such as libraries, are left out, since their share grows when another
+program that uses them ends. The slope is that of a least-squares line over the samples after the warm-up (a third of the run:
+compilation, a replay that fills), with the standard error of independent samples; a slope that is not several of them is none.
+Minutes cannot show a leak of a megabyte an hour; the last column says what it can show.
 """
 
 import argparse
@@ -56,9 +57,9 @@ def role_of(pid: int, driver: int) -> str:
 
 
 def proportional_mb(pid: int) -> float:
-    """Return the proportional set size of a process in MB."""
+    """Return the proportional set size of a process in MB, without pages of files."""
     text = Path(f"/proc/{pid}/smaps_rollup").read_text()
-    return int(text.partition("\nPss:")[2].split()[0]) / 1024
+    return sum(int(text.partition(f"\n{name}:")[2].split()[0]) for name in ("Pss_Anon", "Pss_Shmem")) / 1024
 
 
 def sample(driver: int, began: float) -> Sample:
