@@ -51,7 +51,7 @@ def test_evaluation_env_config_of_a_team_reaches_its_agents_environment():
 
 def test_worker_is_told_the_plan():
     setup = assembly.RunSetup(table.find("SAC"), small_config(), env(), "spec")
-    make = assembly.WorkerMaker("worker", setup, SimpleNamespace(spawn=spawned), "server")
+    make = assembly.WorkerMaker("worker", setup, SimpleNamespace(spawn=spawned, is_remote=True), "server")
     assert make(0, 0, Standing())[1] == {
         "id": "Pong",
         "env_config": {},

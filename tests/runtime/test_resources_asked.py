@@ -17,7 +17,7 @@ ENV = {"id": "Pendulum-v1", "env_config": {}, "imports": ()}
 def asked_by(**keys):
     """Return the resources that a worker asks for."""
     config = small_config(num_workers=2, **keys)
-    cluster = SimpleNamespace(spawn=lambda *args: args[4])
+    cluster = SimpleNamespace(spawn=lambda *args: args[4], is_remote=True)
     setup = assembly.RunSetup(table.find("SAC"), config, ENV, "spec")
     return assembly.WorkerMaker("worker", setup, cluster, "server")(0, 0, Standing())
 
