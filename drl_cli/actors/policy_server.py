@@ -244,7 +244,7 @@ def _requested(path: str, text: bytes, read: Callable[[str, Mapping[str, Any]], 
 
 
 def announce(config: PolicyServerConfig, index: int, episodes: int) -> None:
-    """Report where worker ``index`` will listen, up to ``episodes`` at once: its own process has nobody to report to."""
+    """Report where worker ``index`` will listen, up to ``episodes`` at once: its own process has no screen."""
     where = f"{config.address}:{config.port + index}, up to {episodes} episodes at once"
     events.report("notice", text=f"policy server: {where}, once worker {index} has started")
 

@@ -42,7 +42,7 @@ class StoredEntry:
 
 
 class Storage:
-    """``uri`` and the file system behind it; names of files are given as the names on the way to them."""
+    """``uri`` and its file system; names of files are given as the names on the way to them."""
 
     def __init__(self, filesystem: FileSystem, root: str, uri: str) -> None:
         """``root``: the path of ``uri`` in ``filesystem``."""
@@ -158,7 +158,7 @@ class Storage:
         except BaseException:
             with contextlib.suppress(Exception):
                 stream.close()
-            self._made.clear()  # somebody may have removed the folder
+            self._made.clear()  # another process may have removed the folder
             raise
         with self._failing(*path):
             stream.close()
