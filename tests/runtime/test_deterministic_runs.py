@@ -12,7 +12,7 @@ from drl_cli.algorithms import table
 from drl_cli.envs import make as envs
 from drl_cli.errors import ConfigError
 from drl_cli.extras import load
-from drl_cli.runtime import assembly, ray_cluster, run_restore
+from drl_cli.runtime import assembly, run_restore
 from drl_cli.runtime.driver import Driver
 
 COMMON = {
@@ -71,7 +71,7 @@ def start():
 @pytest.fixture(scope="module")
 def ray():
     """A Ray for all runs of this file."""
-    cluster = ray_cluster.RayCluster({}, 1)
+    cluster = load("drl_cli.runtime.ray_cluster:RayCluster")({}, 1)
     yield cluster
     cluster.close()
 

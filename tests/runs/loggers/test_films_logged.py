@@ -73,9 +73,10 @@ def test_wandb_gets_new_films(tmp_path, monkeypatch):
     fake.init, fake.Settings = lambda **given: run, lambda **given: None
     fake.Video = lambda path, format: (path, format)
     monkeypatch.setitem(__import__("sys").modules, "wandb", fake)
-    from drl_cli.runs.loggers.to_wandb import ToWandb
+    from drl_cli.runs.loggers import to_wandb
 
-    writer = ToWandb(tmp_path, FILMED | {"experiment": "default"}, False)
+    monkeypatch.setattr(to_wandb, "wandb", fake)  # another test may have loaded it with a module of its own
+    writer = to_wandb.ToWandb(tmp_path, FILMED | {"experiment": "default"}, False)
     film(tmp_path / "videos", 1)
     writer.write(ROW)
     writer.write(ROW)
