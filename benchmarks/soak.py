@@ -5,15 +5,17 @@
     python benchmarks/soak.py sac --csv build/soak   # every sample too, one file a run
 
 Sampled every five seconds from /proc, per role: driver (the process of the command: learner, replay), actors (workers,
-parameter server, tester), Ray's daemons. Memory is the proportional set size of anonymous and shared pages, in which a page
-that n processes share counts 1/n in each; pages of files, such as libraries, are left out, since their share grows when another
-program that uses them ends. The slope is that of a least-squares line over the samples after the warm-up (a third of the run:
+parameter server, tester), Ray's daemons. Memory is the proportional set size of anonymous pages, shared that of pages of
+/dev/shm, such as Ray's object store; a page that n processes share counts 1/n in each. Pages of files, such as libraries, are
+left out, since their share grows when another program that uses them ends. The row of the machine is all of /dev/shm, which
+other programs use as well. The slope is that of a least-squares line over the samples after the warm-up (a third of the run:
 compilation, a replay that fills), with the standard error of independent samples; a slope that is not several of them is none.
 Minutes cannot show a leak of a megabyte an hour; the last column says what it can show.
 """
 
 import argparse
 import csv
+import json
 import math
 import os
 import shutil
@@ -38,7 +40,7 @@ RUNS = {
     "ppo": ("--run", "PPO", "--env", "CartPole-v1", "-s", "num_workers=0"),
     "impala": ("--run", "IMPALA", "--env", "CartPole-v1", "-s", "num_workers=4"),
 }
-WHAT = {"memory": "MB", "files": "", "threads": "", "processes": "", "/dev/shm": "MB"}
+WHAT = {"memory": "MB", "shared": "MB", "files": "", "threads": "", "processes": "", "/dev/shm": "MB"}
 
 
 class Sample(NamedTuple):
@@ -56,10 +58,11 @@ def role_of(pid: int, driver: int) -> str:
     return "daemons" if any(name in words.split("ray::")[0] for name in DAEMONS) else "actors"
 
 
-def proportional_mb(pid: int) -> float:
-    """Return the proportional set size of a process in MB, without pages of files."""
+def proportional_mb(pid: int) -> dict[str, float]:
+    """Return the proportional set size of a process in MB: its anonymous and its shared pages."""
     text = Path(f"/proc/{pid}/smaps_rollup").read_text()
-    return sum(int(text.partition(f"\n{name}:")[2].split()[0]) for name in ("Pss_Anon", "Pss_Shmem")) / 1024
+    names = {"memory": "Pss_Anon", "shared": "Pss_Shmem"}
+    return {what: int(text.partition(f"\n{name}:")[2].split()[0]) / 1024 for what, name in names.items()}
 
 
 def sample(driver: int, began: float) -> Sample:
@@ -73,7 +76,7 @@ def sample(driver: int, began: float) -> Sample:
         try:
             role = role_of(pid, driver)
             found = {
-                "memory": proportional_mb(pid),
+                **proportional_mb(pid),
                 "files": len(os.listdir(f"/proc/{pid}/fd")),
                 "threads": len(os.listdir(f"/proc/{pid}/task")),
                 "processes": 1,
@@ -98,6 +101,12 @@ def slope(seconds: np.ndarray, values: np.ndarray) -> tuple[float, float]:
     found = float((centred * values).sum() / spread)
     rest = values - values.mean() - found * centred
     return found, math.sqrt(float((rest**2).sum()) / (len(values) - 2) / spread)
+
+
+def env_steps(folder: Path) -> int:
+    """Return the env steps sampled in the run below ``folder``."""
+    rows = [path.read_text().splitlines() for path in folder.glob("*/*/result.json")]
+    return max((json.loads(lines[-1])["timesteps_total"] for lines in rows if lines), default=0)
 
 
 def run(name: str, minutes: float, folder: Path) -> tuple[list[Sample], int | None]:
@@ -157,7 +166,9 @@ def main() -> int:
     for name in options.runs or RUNS:
         with tempfile.TemporaryDirectory() as folder:
             samples, code = run(name, options.minutes, Path(folder))
+            steps = env_steps(Path(folder))
         print(f"{name}: {' '.join(RUNS[name])}, {options.minutes:g} min, exit code {code}, {len(samples)} samples")
+        print(f"  {steps:,} env steps; load {os.getloadavg()[0]:.1f} on {os.cpu_count()} cores")
         failed = failed or bool(code) or len(samples) < 6
         if len(samples) >= 6:
             report(samples)
