@@ -6,6 +6,7 @@ where a default differs, the key's ``why`` says so.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from pydantic import model_validator
@@ -211,17 +212,18 @@ def critic_spec(config: DDPGConfig, spec: PolicySpec) -> NetSpec:
 
 def initial_weights(config: DDPGConfig, spec: PolicySpec, seed: int) -> dict[str, np.ndarray]:
     """Return {name: float32 array} of policy, critics and the targets of both, drawn from ``seed`` alone."""
-    return drawn_weights(spec, critic_spec(config, spec), seed)
+    return drawn_weights(spec, (critic_spec(config, spec),), seed)
 
 
-def drawn_weights(spec: PolicySpec, critics: NetSpec, seed: int) -> dict[str, np.ndarray]:
-    """Return ``initial_weights`` for these ``critics``."""
+def drawn_weights(spec: PolicySpec, critics: Sequence[NetSpec], seed: int) -> dict[str, np.ndarray]:
+    """Return ``initial_weights`` for the nets of ``critics``."""
     from drl_cli.policies import net_builders
     from drl_cli.randomness import generator
 
     rng = generator(seed, "init")
     weights = spec.nets[0].initial_weights(rng, head_scale=HEAD_SCALE)
-    weights.update(critics.initial_weights(rng))
+    for net in critics:
+        weights.update(net.initial_weights(rng))
     return net_builders.with_targets(weights)
 
 

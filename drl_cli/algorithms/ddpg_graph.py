@@ -13,8 +13,9 @@ Deviations:
 - With ``policy_average`` what acts is a running average of the learnt policy's weights.
 """
 
-from collections.abc import Callable, Mapping
-from typing import TypeAlias
+import abc
+from collections.abc import Callable, Mapping, Sequence
+from typing import NamedTuple, TypeAlias
 
 import numpy as np
 
@@ -47,7 +48,7 @@ def build(
     ``initial``: {name: array} of ``ddpg.initial_weights``; ``seed`` keys the noise; ``scope`` (ending in "/") goes before every
     variable's name.
     """
-    update = DeterministicUpdate(config, spec, initial, seed, scope, negative_q)
+    update = TransitionUpdate(config, spec, initial, seed, scope, negative_q)
     return learner_graph(transition_columns(config, spec), RATES, update, spec, scope)
 
 
@@ -66,17 +67,18 @@ class DeterministicWeights:
     def __init__(
         self,
         config: ddpg.DDPGConfig | MADDPGConfig,
-        nets: tuple[NetSpec, NetSpec],
+        nets: Sequence[NetSpec],
         initial: Mapping[str, np.ndarray],
         scope: str,
         target_every: int,
     ) -> None:
-        """``nets``: policy and critic; ``initial``: {name: array} of both; ``scope`` goes before every variable's name.
+        """``nets``: the policy, then those of the critics; ``initial``: {name: array}; ``scope`` goes before the names.
 
         ``target_every``: updates from one update of the targets to the next.
         """
         self._config, self._target_every = config, target_every
-        policy, critic = (net.weight_shapes() for net in nets)
+        policy, *others = (net.weight_shapes() for net in nets)
+        critic = {name: shape for shapes in others for name, shape in shapes.items()}
         self._acting = self.policy = variables_of(policy, initial, scope)
         if config.policy_average:
             self.policy = variables_of(policy, initial, scope + "learnt_")
@@ -106,8 +108,101 @@ class DeterministicWeights:
         polyak_update(targets, list(online.values()), self._config.tau)
 
 
-class DeterministicUpdate:
-    """The variables and the two halves of an update over them."""
+class Losses(NamedTuple):
+    """The losses of critics and policy on a batch, without the decay of weights."""
+
+    critic: Tensor  # scalar
+    stats: Tensors  # name → scalar, statistics of the critics
+    priority: Tensor  # [B], of what the batch consists of
+    policy: Callable[[Tensors], Tensor]  # weights of the policy → scalar
+
+
+class DeterministicUpdate(abc.ABC):
+    """An update of a deterministic policy and its critics, but for the losses of both."""
+
+    def __init__(
+        self,
+        config: ddpg.DDPGConfig,
+        spec: PolicySpec,
+        critics: Sequence[NetSpec],
+        initial: Mapping[str, np.ndarray],
+        seed: int,
+        scope: str,
+    ) -> None:
+        """``critics``: the nets of the critics; the rest as for ``build``."""
+        self._config, self._spec, self._seed = config, spec, seed
+        self._policy_net, self._target_policy_net = spec.nets[0], net_builders.target_of(spec.nets[0])
+        self._distribution = TFDeterministic(*action_bounds(spec))
+        every_nth = ddpg.updates_per_target_update(config)
+        self._weights = DeterministicWeights(config, (self._policy_net, *critics), initial, scope, every_nth)
+        self.number = counter(scope)
+        self.variables = self._weights.all
+
+    @abc.abstractmethod
+    def _losses(self, batch: Batch, number: Tensor, critic: Tensors) -> Losses:
+        """Return the losses on a ``batch`` at update ``number`` for the weights ``critic`` of the critics."""
+
+    def gradients(self, batch: Batch, number: Tensor) -> Gradients:
+        """See LearnerGraph: gradients of both parts for ``batch`` at update ``number``."""
+        policy, critic = values_of(self._weights.policy), values_of(self._weights.critic)
+        losses = self._losses(batch, number, critic)
+        critic_parts, norm = self._clipped_gradients(losses.critic, critic)
+        stats = {**losses.stats, "critic_loss": losses.critic, "grad_norm_critic": norm}
+        delay = self._config.policy_delay
+
+        def actor() -> tuple[list[Tensor], dict[str, Tensor]]:
+            actor_loss = losses.policy(policy)
+            gradients, actor_norm = self._clipped_gradients(actor_loss, policy)
+            return gradients, {"actor_loss": actor_loss, "grad_norm_actor": actor_norm}
+
+        def nothing() -> tuple[list[Tensor], dict[str, Tensor]]:
+            return [tf.zeros_like(value) for value in policy.values()], {n: tf.zeros([]) for n in ACTOR_STATS}
+
+        due = tf.equal(number % delay, delay - 1)
+        actor_parts, more = actor() if delay == 1 else tf.cond(due, actor, nothing)
+        # Skipped updates count as zeros in a mean over updates: what was computed is scaled up to make up for them.
+        stats |= {name: value * float(delay) for name, value in more.items()}
+        finite = tf.math.is_finite(stats["grad_norm_critic"] + stats["grad_norm_actor"] + stats["critic_loss"])
+        return Gradients({"critic": critic_parts, "actor": actor_parts}, stats, finite, {"priority": losses.priority})
+
+    def apply(self, parts: Parts, rates: Rates, number: Tensor) -> None:
+        """See LearnerGraph: change the weights with ``parts``, then move the targets."""
+        adam, delay = self._weights.adam, self._config.policy_delay
+        adam["critic"].apply(parts["critic"], rates["critic_lr"])
+        every(delay, number, lambda: adam["actor"].apply(parts["actor"], rates["actor_lr"]), delay - 1)
+        self._weights.follow(number)
+
+    def _next_action(self, heads: Tensors, number: Tensor) -> Tensor:
+        """Return the action of the target policy with these ``heads``, smoothed where the config asks for it, [B, A]."""
+        action = self._distribution.greedy(heads)  # [B, A]
+        return self._smoothed(action, number) if self._config.smooth_target_policy else action
+
+    def _smoothed(self, action: Tensor, number: Tensor) -> Tensor:
+        """Return the target policy's action with clipped noise, inside the bounds (Fujimoto et al. 2018, eq. 14)."""
+        low, high = action_bounds(self._spec)
+        half = (high - low) / 2
+        noise = stateless_normal(action.shape, self._seed, number, TARGET_NOISE) * self._config.target_noise  # [B, A]
+        most = self._config.target_noise_clip
+        return tf.clip_by_value(action + tf.clip_by_value(noise, -most, most) * half, low, high)  # [B, A]
+
+    def _row_losses(self, error: Tensor) -> Tensor:
+        """Return the loss of each ``error``, element-wise."""
+        return huber(error, self._config.huber_threshold) if self._config.use_huber else squared(error)
+
+    def _clipped_gradients(self, loss: Tensor, weights: Tensors) -> tuple[list[Tensor], Tensor]:
+        """Return (gradients of ``loss`` and the decay of ``weights``, their norm before it was clipped)."""
+        gradients = tf.gradients(loss + self._decay(weights), list(weights.values()))
+        return clipped(gradients, self._config.grad_clip)
+
+    def _decay(self, weights: Tensors) -> Tensor:
+        kernels = [value for name, value in weights.items() if name.endswith("/kernel")]
+        if not self._config.l2_reg:
+            return 0.0
+        return self._config.l2_reg * tf.add_n([tf.reduce_sum(squared(kernel)) for kernel in kernels])
+
+
+class TransitionUpdate(DeterministicUpdate):
+    """The update from single transitions."""
 
     def __init__(
         self,
@@ -119,96 +214,34 @@ class DeterministicUpdate:
         policy_loss: PolicyLoss,
     ) -> None:
         """``policy_loss``: the policy's loss of each row; the rest as for ``build``."""
-        self._config, self._spec, self._seed, self._policy_loss = config, spec, seed, policy_loss
-        self._policy_net, self._critic_net = spec.nets[0], ddpg.critic_spec(config, spec)
-        self._target_policy_net = net_builders.target_of(self._policy_net)
+        self._policy_loss, self._critic_net = policy_loss, ddpg.critic_spec(config, spec)
         self._target_critic_net = net_builders.target_of(self._critic_net)
-        self._distribution = TFDeterministic(*action_bounds(spec))
-        self._weights = DeterministicWeights(
-            config, (self._policy_net, self._critic_net), initial, scope, ddpg.updates_per_target_update(config)
-        )
-        self.number = counter(scope)
-        self.variables = self._weights.all
+        super().__init__(config, spec, (self._critic_net,), initial, seed, scope)
 
-    def gradients(self, batch: Batch, number: Tensor) -> Gradients:
-        """See LearnerGraph: gradients of both parts for ``batch`` at update ``number``."""
-        policy, critic = values_of(self._weights.policy), values_of(self._weights.critic)
+    def _losses(self, batch: Batch, number: Tensor, critic: Tensors) -> Losses:
         weight = batch["weight"] if self._config.prioritized_replay else 1.0  # [B]
-        critic_parts, stats, priority = self._critic_gradients(batch, number, critic, weight)
-        delay = self._config.policy_delay
-
-        def actor() -> tuple[list[Tensor], dict[str, Tensor]]:
-            return self._actor_gradients(batch, policy, critic, weight)
-
-        def nothing() -> tuple[list[Tensor], dict[str, Tensor]]:
-            return [tf.zeros_like(value) for value in policy.values()], {n: tf.zeros([]) for n in ACTOR_STATS}
-
-        due = tf.equal(number % delay, delay - 1)
-        actor_parts, more = actor() if delay == 1 else tf.cond(due, actor, nothing)
-        # Skipped updates count as zeros in a mean over updates: what was computed is scaled up to make up for them.
-        stats.update({name: value * float(delay) for name, value in more.items()})
-        finite = tf.math.is_finite(stats["grad_norm_critic"] + stats["grad_norm_actor"] + stats["critic_loss"])
-        return Gradients({"critic": critic_parts, "actor": actor_parts}, stats, finite, {"priority": priority})
-
-    def _critic_gradients(
-        self, batch: Batch, number: Tensor, critic: Tensors, weight: Tensor
-    ) -> tuple[list[Tensor], dict[str, Tensor], Tensor]:
-        # inputs: what the target policy does next, smoothed
-        heads = TFNet(self._target_policy_net, self._weights.target)(batch["next_obs"])
-        next_action = self._distribution.greedy(heads)  # [B, A]
-        if self._config.smooth_target_policy:
-            next_action = self._smoothed(next_action, number)  # [B, A]
         # targets
+        heads = TFNet(self._target_policy_net, self._weights.target)(batch["next_obs"])
+        next_action = self._next_action(heads, number)  # [B, A]
         next_q = self._q(self._target_critic_net, self._weights.target, batch["next_obs"], next_action)  # [C, B]
         target = td_target(batch["reward"], batch["discount"], next_q)  # [B]
         # loss: the sum over the critics of the weighted mean over the batch
         q = self._q(self._critic_net, critic, batch["obs"], batch["action"])  # [C, B]
         error = td_error(q, target)  # [C, B]
-        rows = huber(error, self._config.huber_threshold) if self._config.use_huber else squared(error)  # [C, B]
-        loss = tf.reduce_sum(tf.reduce_mean(weight * rows, axis=-1))  # scalar
-        gradients = tf.gradients(loss + self._decay(critic), list(critic.values()))
-        gradients, norm = clipped(gradients, self._config.grad_clip)
+        loss = tf.reduce_sum(tf.reduce_mean(weight * self._row_losses(error), axis=-1))  # scalar
         stats = {
-            "critic_loss": loss,
             "mean_td_error": tf.reduce_mean(error),
             "mean_q": tf.reduce_mean(q),
             "min_q": tf.reduce_min(q),
             "max_q": tf.reduce_max(q),
-            "grad_norm_critic": norm,
         }
-        return gradients, stats, tf.reduce_mean(tf.abs(error), axis=0)  # [B]
 
-    def _actor_gradients(
-        self, batch: Batch, policy: Tensors, critic: Tensors, weight: Tensor
-    ) -> tuple[list[Tensor], dict[str, Tensor]]:
-        action = self._distribution.greedy(TFNet(self._policy_net, policy)(batch["obs"]))  # [B, A]
-        q = self._q(self._critic_net, critic, batch["obs"], action)[0]  # [B]: the first critic's
-        loss = tf.reduce_mean(weight * self._policy_loss(q, action, batch))  # scalar
-        gradients, norm = clipped(
-            tf.gradients(loss + self._decay(policy), list(policy.values())), self._config.grad_clip
-        )
-        return gradients, {"actor_loss": loss, "grad_norm_actor": norm}
+        def of_policy(policy: Tensors) -> Tensor:
+            action = self._distribution.greedy(TFNet(self._policy_net, policy)(batch["obs"]))  # [B, A]
+            first = self._q(self._critic_net, critic, batch["obs"], action)[0]  # [B]: the first critic's
+            return tf.reduce_mean(weight * self._policy_loss(first, action, batch))  # scalar
 
-    def _smoothed(self, action: Tensor, number: Tensor) -> Tensor:
-        """Return the target policy's action with clipped noise, inside the bounds (Fujimoto et al. 2018, eq. 14)."""
-        low, high = action_bounds(self._spec)
-        half = (high - low) / 2
-        noise = stateless_normal(action.shape, self._seed, number, TARGET_NOISE) * self._config.target_noise  # [B, A]
-        most = self._config.target_noise_clip
-        return tf.clip_by_value(action + tf.clip_by_value(noise, -most, most) * half, low, high)  # [B, A]
-
-    def _decay(self, weights: Tensors) -> Tensor:
-        kernels = [value for name, value in weights.items() if name.endswith("/kernel")]
-        if not self._config.l2_reg:
-            return 0.0
-        return self._config.l2_reg * tf.add_n([tf.reduce_sum(squared(kernel)) for kernel in kernels])
-
-    def apply(self, parts: Parts, rates: Rates, number: Tensor) -> None:
-        """See LearnerGraph: change the weights with ``parts``, then move the targets."""
-        adam, delay = self._weights.adam, self._config.policy_delay
-        adam["critic"].apply(parts["critic"], rates["critic_lr"])
-        every(delay, number, lambda: adam["actor"].apply(parts["actor"], rates["actor_lr"]), delay - 1)
-        self._weights.follow(number)
+        return Losses(loss, stats, tf.reduce_mean(tf.abs(error), axis=0), of_policy)
 
     def _q(self, net: NetSpec, weights: Tensors, obs: Tensor, action: Tensor) -> Tensor:
         q = TFNet(net, weights)(obs, action)["q"][..., 0]  # [C, B], or [B] for a single critic

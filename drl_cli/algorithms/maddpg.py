@@ -129,7 +129,7 @@ def critic_spec(config: MADDPGConfig, spec: PolicySpec) -> NetSpec:
 
 def initial_weights(config: MADDPGConfig, spec: PolicySpec, seed: int) -> dict[str, np.ndarray]:
     """Return {name: float32 array} of policy, critics and the targets of both, drawn from ``seed`` alone."""
-    return drawn_weights(spec, critic_spec(config, spec), seed)
+    return drawn_weights(spec, (critic_spec(config, spec),), seed)
 
 
 MADDPG = Algorithm(

@@ -22,6 +22,7 @@ from drl_cli.algorithms.dqn_graph import RATES, ValueNet
 from drl_cli.algorithms.learner_graph import learner_graph
 from drl_cli.algorithms.losses.value import huber, looked_ahead, sequence_priority, squeezed, stretched
 from drl_cli.algorithms.r2d2 import R2D2Config
+from drl_cli.algorithms.sequences_graph import stored_state
 from drl_cli.config.sections.replay import learnt_steps
 from drl_cli.policies.distributions_tf import TFActionValues
 from drl_cli.policies.forward_tf import Tensors, TFNet, values_of
@@ -53,7 +54,7 @@ class _R2D2Update:
     def __init__(
         self, config: R2D2Config, spec: PolicySpec, initial: Mapping[str, np.ndarray], seed: int, scope: str
     ) -> None:
-        self._config, self._seed, self._state_shapes = config, seed, spec.state
+        self._config, self._seed, self._spec = config, seed, spec
         self._values, self._learnt_steps = TFActionValues(spec), learnt_steps(config)
         self._nets = ValueNet(config, spec, initial, scope)
         self.variables, self.number, self.apply = self._nets.variables, self._nets.number, self._nets.apply
@@ -97,18 +98,13 @@ class _R2D2Update:
 
     def _q(self, net: NetSpec, weights: Tensors, batch: Batch, draw: tuple[Tensor, int]) -> Tensor:
         """Return the values of all actions after the burn-in, [B, L + n, A]; ``draw``: (update number, stream) of the noise."""
-        batch_size = batch["obs"].shape[0]
-        state = tuple(
-            batch[f"state_{index}"] if f"state_{index}" in batch else tf.zeros([batch_size, *shape])
-            for index, shape in enumerate(self._state_shapes)
-        )
-        built = TFNet(net, weights, layer_noise(net, self._seed, *draw))
+        built, state = TFNet(net, weights, layer_noise(net, self._seed, *draw)), stored_state(self._spec, batch)
         heads, _ = built.sequence(
             batch["obs"], state, batch["begins"], self._config.burn_in, looped=bool(self._config.xla)
         )
         rows = {head: tf.reshape(y, [-1, y.shape[-1]]) for head, y in heads.items()}  # [B·(L + n), size]
         atoms = self._values.atoms(rows)  # [B·(L + n), A, 1]
-        return tf.reshape(atoms, [batch_size, -1, atoms.shape[1]])  # [B, L + n, A]
+        return tf.reshape(atoms, [batch["obs"].shape[0], -1, atoms.shape[1]])  # [B, L + n, A]
 
     def _chosen(self, q: Tensor, action: Tensor) -> Tensor:
         """Return the value of one action a step, [B, T]; ``q`` [B, T, A], ``action`` int32 [B, T]."""

@@ -28,7 +28,10 @@ if TYPE_CHECKING:
     from drl_cli.envs.env_spec import EnvSpec
     from drl_cli.policies.policy_spec import NetSpec, PolicySpec
 
+BURN_IN_WHY = "the critics' LSTM has no stored states: it starts each sequence from zero, and needs some steps"
+
 __all__ = [
+    "BURN_IN_WHY",
     "RNNSAC",
     "RNNSACConfig",
     "RNNSACNetwork",
@@ -52,11 +55,7 @@ class RNNSACConfig(
     DelayKeys,
     TargetKeys,
     defaults={
-        "burn_in": default(
-            5,
-            rllib=0,
-            why="the critics' LSTM has no stored states: it starts each sequence from zero, and needs some steps",
-        ),
+        "burn_in": default(5, rllib=0, why=BURN_IN_WHY),
         "buffer_size": default(100_000),
         "learning_starts": default(1000),
         "normalize_actions": default(True),
@@ -95,12 +94,9 @@ def policy_spec(config: RNNSACConfig, spaces: EnvSpec) -> PolicySpec:
 def critic_specs(config: RNNSACConfig, spec: PolicySpec) -> tuple[NetSpec, NetSpec]:
     """Return the NetSpecs of the critics' memory, an LSTM over observations, and of the critics over it and an action."""
     from drl_cli.policies import net_builders
-    from drl_cli.policies.policy_spec import NetSpec
 
-    acting, layers, cells = spec.nets[0], net_builders.layers(config.Q_model), config.model.lstm_cell_size
-    memory = NetSpec("critic_memory", acting.inputs, layers, (), lstm=cells, **net_builders.sight(acting))
-    inputs = (("memory", cells), ("action", spec.action.size))
-    return memory, NetSpec("critic", inputs, layers, (("q", 1),), config.critics)
+    layers, cells = net_builders.layers(config.Q_model), config.model.lstm_cell_size
+    return net_builders.recurrent_critics(spec.nets[0], layers, cells, spec.action.size, config.critics)
 
 
 def initial_weights(config: RNNSACConfig, spec: PolicySpec, seed: int) -> dict[str, np.ndarray]:

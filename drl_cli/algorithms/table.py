@@ -20,6 +20,7 @@ ROWS = {
     "CROSSQ": "drl_cli.algorithms.crossq:CROSSQ",
     "XQC": "drl_cli.algorithms.xqc:XQC",
     "TD3": "drl_cli.algorithms.ddpg:TD3",
+    "RNNTD3": "drl_cli.algorithms.rnntd3:RNNTD3",
     "DDPG": "drl_cli.algorithms.ddpg:DDPG",
     "APEX_DDPG": "drl_cli.algorithms.ddpg:APEX_DDPG",
     "DQN": "drl_cli.algorithms.dqn:DQN",

@@ -30,5 +30,5 @@ def build(
     def policy_loss(q: Tensor, action: Tensor, batch: Batch) -> Tensor:
         return cloned_gain_loss(q, (action - batch["action"]) / ((high - low) / 2), config.alpha)  # [B]
 
-    update = ddpg_graph.DeterministicUpdate(config, spec, initial, seed, scope, policy_loss)
+    update = ddpg_graph.TransitionUpdate(config, spec, initial, seed, scope, policy_loss)
     return learner_graph(transition_columns(config, spec), ddpg_graph.RATES, update, spec, scope)

@@ -68,6 +68,7 @@ SPACES: Mapping[str, Space] = {
     "CROSSQ": MAX_ENTROPY,
     "XQC": {**MAX_ENTROPY, **TAU},
     "TD3": {**DETERMINISTIC, **NOISE},
+    "RNNTD3": {**DETERMINISTIC, **NOISE},
     "DDPG": DETERMINISTIC,
     "APEX_DDPG": DETERMINISTIC,
     "MADDPG": {**GAMMA, **TAU, "actor_lr": RATE, "critic_lr": RATE},

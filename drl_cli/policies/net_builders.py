@@ -173,6 +173,20 @@ def hidden_layers(hiddens: tuple[int, ...], activation: str, kind: HiddenKeys) -
     return tuple(Dense(units, activation, kind.layer_norm) for units in hiddens)
 
 
+def recurrent_critics(
+    acting: NetSpec, layers: tuple[Layer, ...], cells: int, actions: int, copies: int
+) -> tuple[NetSpec, NetSpec]:
+    """Return the NetSpecs of an LSTM of ``cells`` over what ``acting`` observes, and of critics over it and an action.
+
+    ``layers`` are the hidden layers of either, ``actions`` the numbers of an action, ``copies`` how many critics there are.
+    """
+    from drl_cli.policies.policy_spec import NetSpec
+
+    memory = NetSpec("critic_memory", acting.inputs, layers, (), lstm=cells, **sight(acting))
+    inputs = (("memory", cells), ("action", actions))
+    return memory, NetSpec("critic", inputs, layers, (("q", 1),), copies)
+
+
 def target_of(net: NetSpec) -> NetSpec:
     """Return the NetSpec of the target of ``net``."""
     return dataclasses.replace(net, name=target_name(net.name))

@@ -30,6 +30,7 @@ NETS["MADDPG"] = DETERMINISTIC | {"n_step": 1}
 NETS |= dict.fromkeys(("QMIX", "VDN"), {"model": SMALL, "mixing_embed_dim": 3, "hypernet_hiddens": (4,)})
 NETS["R2D2"] = VALUES | {"model": SMALL | {"lstm_cell_size": 4, "max_seq_len": 3}, "burn_in": 1}
 NETS["RNNSAC"] = SOFT | {"model": {"lstm_cell_size": 4, "max_seq_len": 3}, "burn_in": 1}
+NETS["RNNTD3"] = DETERMINISTIC | {"model": {"lstm_cell_size": 4, "max_seq_len": 3}, "burn_in": 1}
 CONVS = {"conv_filters": ((4, 3, 2), (4, 3, 2))}
 PARTS = ("actor", "critic", "entropy")
 ATOMS = {"num_atoms": 5, "v_min": -2.0, "v_max": 3.0}

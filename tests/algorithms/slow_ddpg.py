@@ -13,6 +13,8 @@ RATES = {"actor_lr": 1e-2, "critic_lr": 2e-2}
 class Slow:
     """The papers' update, one row and one critic at a time; weights {name: float64 array}."""
 
+    CRITIC = ("critic/",)  # where the names of the critics' weights begin
+
     def __init__(self, made, values, low, high):
         self.config, self.low, self.high = made, low, high
         self.learnt = "learnt_" if made.policy_average else ""
@@ -70,10 +72,13 @@ class Slow:
         squares = sum((v**2).sum() for n, v in weights.items() if n.endswith("kernel"))
         return 0.5 * self.config.l2_reg * squares
 
+    def priority(self, critic, batch, targets):
+        return np.abs(self.errors(critic, batch, targets)).mean(axis=1)
+
     def update(self, number, batch, noise):
-        critic, policy = self.of("critic/"), self.of(self.learnt + "policy/")
+        critic, policy = self.of(self.CRITIC), self.of(self.learnt + "policy/")
         targets = self.targets(batch, noise)
-        priority = np.abs(self.errors(critic, batch, targets)).mean(axis=1)
+        priority = self.priority(critic, batch, targets)
         found = {"critic": differences(lambda w: self.critic_loss(w, batch, targets), critic)}
         due = number % self.config.policy_delay == self.config.policy_delay - 1
         if due:
@@ -107,9 +112,12 @@ def noises(updates, rows):
         return [np.float64(session.run(draw, {number: n})) for n in range(updates)]
 
 
-def compare(machine, slow, block, updates):
-    """Make ``updates`` updates one at a time in both and hold weights and priorities together; returns the machine's values."""
-    noise = noises(updates, slow.config.train_batch_size)
+def compare(machine, slow, block, updates, rows=None):
+    """Make ``updates`` updates one at a time in both and hold weights and priorities together; returns the machine's values.
+
+    ``rows``: for how many rows noise is drawn; None: those of a batch.
+    """
+    noise = noises(updates, rows or slow.config.train_batch_size)
     for number in range(updates):
         batch = {name: np.float64(value[number]) for name, value in block.items()}
         out = machine.run({name: np.roll(value, -number, axis=0) for name, value in block.items()}, 1)

@@ -32,6 +32,7 @@ SCHEDULES = {
     "CROSSQ": {"critic": ALWAYS, "policy": FIRST_OF_3},
     "XQC": {"critic": ALWAYS, "policy": FIRST_OF_3, "target": THIRD},
     "TD3": {"critic": ALWAYS, "policy": SECOND, "target": SECOND},
+    "RNNTD3": {"critic": ALWAYS, "policy": SECOND, "target": SECOND},
     "DDPG": {"critic": ALWAYS, "policy": ALWAYS, "target": THIRD},
     "APEX_DDPG": {"critic": ALWAYS, "policy": ALWAYS, "target": THIRD},
     "CQL": {"critic": ALWAYS, "policy": ALWAYS, "target": THIRD},
@@ -48,7 +49,7 @@ SCHEDULES = {
 }
 
 OPTIMISERS = {name: {"actor", "critic", "entropy"} for name in ("SAC", "RNNSAC", "TQC", "CROSSQ", "XQC", "CQL")}
-OPTIMISERS |= {name: {"actor", "critic"} for name in ("TD3", "DDPG", "APEX_DDPG", "TD3BC", "MADDPG")}
+OPTIMISERS |= {name: {"actor", "critic"} for name in ("TD3", "RNNTD3", "DDPG", "APEX_DDPG", "TD3BC", "MADDPG")}
 OPTIMISERS |= {"IQL": {"actor", "critic", "value"}}
 OPTIMISERS |= {name: {"q"} for name in ("DQN", "QRDQN", "SimpleQ", "APEX", "R2D2", "QMIX", "VDN")}
 
@@ -77,7 +78,7 @@ def frequency(case):
     """Every how many updates (of one env step each) the targets move."""
     if case.row == "CROSSQ":
         return {}
-    return {"target_network_update_freq": 0 if case.row in ("TD3", "TD3BC") else 3}
+    return {"target_network_update_freq": 0 if case.row in ("TD3", "RNNTD3", "TD3BC") else 3}
 
 
 def part_of(name):

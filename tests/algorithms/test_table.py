@@ -33,6 +33,7 @@ def test_sac_is_found_with_its_parts():
         ("APEX", ("Discrete",)),
         ("R2D2", ("Discrete",)),
         ("RNNSAC", ("Box",)),
+        ("RNNTD3", ("Box",)),
         ("CQL", ("Box", "Discrete")),
         ("IQL", ("Box", "Discrete")),
         ("TD3BC", ("Box",)),

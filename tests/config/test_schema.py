@@ -300,6 +300,13 @@ _R2D2 = {
     "h_function_epsilon": 1e-3,
     "prioritized_replay_eta": 0.9,
 }
+_SEQUENCES = {
+    name: value
+    for name, value in _R2D2.items()
+    if name in ("buffer_size", "train_batch_size", "updates_per_call", "publish_every")
+    or name.startswith(("model.", "replay_seq", "zero_", "prior"))
+}
+_SEQUENCES |= {"learning_starts": 1000, "burn_in": 5}
 _LADDER = dict.fromkeys(name for name in _VALUES if name.startswith("exploration_config."))
 
 _WINDOWS = {
@@ -594,19 +601,8 @@ DIFFERENCES = {
         {"num_critics": 2, "n_quantiles": 25, "top_quantiles_to_drop_per_net": 2},
         {"twin_q", "target_entropy_fraction", "target_critics", "policy_q", "critic_dropout"},
     ),
-    "RNNSAC": (
-        {
-            **{name: _R2D2[name] for name in ("buffer_size", "train_batch_size", "updates_per_call", "publish_every")},
-            **{
-                name: value
-                for name, value in _R2D2.items()
-                if name.startswith(("model.", "replay_seq", "zero_", "prior"))
-            },
-            "learning_starts": 1000,
-            "burn_in": 5,
-        },
-        {"target_entropy_fraction", *_ENSEMBLE},
-    ),
+    "RNNSAC": (_SEQUENCES, {"target_entropy_fraction", *_ENSEMBLE}),
+    "RNNTD3": ({**_DDPG, **_TD3, **_SEQUENCES}, _SOFT),
     "CROSSQ": (
         {"policy_delay": 3, "bn_momentum": 0.99, "beta_1": 0.5},
         {"tau", "target_network_update_freq", "target_entropy_fraction", *_ENSEMBLE},

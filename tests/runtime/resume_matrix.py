@@ -86,7 +86,7 @@ AGENTS = {
     "policies": {"first": {}, "other": {}},
     "policy_mapping": {"0": "first", "*": "other"},
 }
-ALWAYS_SEQUENCES = ("R2D2", "RNNSAC")
+ALWAYS_SEQUENCES = ("R2D2", "RNNSAC", "RNNTD3")
 TEAMS = {"VDN": "drl/TwoStepGame-v1", "QMIX": "drl/TwoStepGame-v1", "MAPPO": "drl/TwoStepGame-v1"}
 TEAMS |= {"MADDPG": "drl/TwoStepGame-v1"}
 

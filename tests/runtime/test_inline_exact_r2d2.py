@@ -12,7 +12,7 @@ from drl_cli.runtime.driver import Driver
 
 pytestmark = pytest.mark.process
 
-ENVS = {"R2D2": "drl/StatelessCartPole-v1", "RNNSAC": "drl/StatelessPendulum-v1"}
+ENVS = {"R2D2": "drl/StatelessCartPole-v1", "RNNSAC": "drl/StatelessPendulum-v1", "RNNTD3": "drl/StatelessPendulum-v1"}
 SMALL = {
     "seed": 7,
     "learning_starts": 200,
@@ -33,6 +33,7 @@ OWN = {
         "exploration_config": {"epsilon_timesteps": 400},
     },
     "RNNSAC": {"model": MEMORY, "policy_model": {"fcnet_hiddens": [8]}, "Q_model": {"fcnet_hiddens": [8]}},
+    "RNNTD3": {"model": MEMORY, "actor_hiddens": [8], "critic_hiddens": [8]},
 }
 
 
@@ -59,7 +60,9 @@ def results(trainer, count):
     return [timeless(trainer.train(), SINCE_RESTORE) for _ in range(count)]
 
 
-@pytest.mark.parametrize(("name", "prioritized"), [("R2D2", False), ("R2D2", True), ("RNNSAC", True)])
+@pytest.mark.parametrize(
+    ("name", "prioritized"), [("R2D2", False), ("R2D2", True), ("RNNSAC", True), ("RNNTD3", False)]
+)
 def test_recurrent_run_interrupted_after_two_iterations_equals_the_whole_run(run, tmp_path, name, prioritized):
     schema = load(table.find(name).config)
     config = schema.model_validate(SMALL | OWN[name] | {"prioritized_replay": prioritized})

@@ -69,8 +69,8 @@ MEANT_FOR = {
     "PerWorkerGaussianNoise": "Box actions",
     "OrnsteinUhlenbeckNoise": "Box actions",
     "PerWorkerOrnsteinUhlenbeckNoise": "Box actions",
-    "StateDependentNoise": "policies without noise of their own (DDPG and its kin); SAC and TQC have use_sde",
-    "ParameterNoise": "policies without noise of their own (DDPG, DQN and their kin)",
+    "StateDependentNoise": "policies without noise of their own or an LSTM (DDPG and its kin); SAC and TQC have use_sde",
+    "ParameterNoise": "policies without noise of their own or an LSTM (DDPG, DQN and their kin)",
 }
 
 TYPE = (

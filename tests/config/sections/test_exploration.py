@@ -39,6 +39,7 @@ DEFAULT = {
     "IQL": {**DRAWN, "random_timesteps": 0},
     "DDPG": {"type": "OrnsteinUhlenbeckNoise", **OU, **SCALE, **RANDOM},
     "TD3": {"type": "GaussianNoise", "stddev": 0.1, **SCALE, **RANDOM},
+    "RNNTD3": {"type": "GaussianNoise", "stddev": 0.1, **SCALE, **RANDOM, "random_timesteps": 1000},
     "TD3BC": {"type": "GaussianNoise", "stddev": 0.1, **SCALE, **RANDOM, "random_timesteps": 0},
     "APEX_DDPG": {"type": "PerWorkerOrnsteinUhlenbeckNoise", **OU, **RANDOM, "random_timesteps": 2000},
     "DQN": EPSILON,
