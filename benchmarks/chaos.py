@@ -1,14 +1,15 @@
 """Runs whose workers and nodes are killed, against undisturbed ones: the goal, the steps learnt, and the sum of all fragments.
 
     python benchmarks/chaos.py                               # PPO, IMPALA, SAC, APEX and ES, twice 60 s each
-    python benchmarks/chaos.py --only sac --seconds 600 --worker-every 5 --node-every 30 --stopped 0.5
+    python benchmarks/chaos.py --only sac --seconds 600 --calm 120 --worker-every 5 --node-every 30 --stopped 0.5
 
 Four workers on three Ray nodes on this machine. Every few seconds a worker's process is killed, or with the share ``--stopped``
 stopped (SIGSTOP), and every half minute a node is killed; a new one joins at once. A stopped worker is replaced when it has
 been silent for ``--silence`` seconds (60 in a run), or for 20 times as long as its slowest fragment took, whichever is more.
-Time counts from the moment at which all workers have delivered and the learner has made an update. The sum holds where
-requested = learnt + lost + dropped + waiting, of fragments, after the loop has come to rest. The exit code is 1 where a sum
-does not hold or a goal was not reached. ``kill_parts.py`` kills the driver and the daemons of Ray.
+How long stopped processes lasted is printed, and the longest time without a result. Time counts from the moment at which all
+workers have delivered and the learner has made an update. The sum holds where requested = learnt + lost + dropped + waiting, of
+fragments, after the loop has come to rest. The exit code is 1 where a sum does not hold or a goal was not reached.
+``kill_parts.py`` kills the driver and the daemons of Ray.
 """
 
 from __future__ import annotations
@@ -18,10 +19,13 @@ import os
 import platform
 import random
 import signal
+import statistics
 import sys
 import threading
 import time
 from typing import Any, NamedTuple
+
+import psutil
 
 from drl_cli import process
 
@@ -55,6 +59,9 @@ class Outcome(NamedTuple):
     learnt: float  # env steps or, with a replay, updates a second
     best: float  # highest mean return of recent episodes
     killed: tuple[int, int, int]  # workers, workers stopped, nodes
+    stopped_s: tuple[float, ...]  # how long each stopped process lasted
+    still: int  # stopped processes that were there at the end
+    longest_s: float  # between two results
     requested: int
     accounted: dict[str, int]  # of fragments
 
@@ -72,12 +79,15 @@ class Killer(threading.Thread):
         self._run, self._nodes, self._options = run, nodes, options
         self._rng, self._over = random.Random(options.seed), threading.Event()
         self.workers = self.stopped = self.nodes = 0
+        self.standing: dict[psutil.Process, float] = {}  # stopped process → when it was stopped
+        self.stopped_s: list[float] = []
 
     def run(self) -> None:
         """Kill, and add a node for each that was killed."""
         began = time.monotonic()
         due_worker, due_node = self._options.worker_every, self._options.node_every
         while not self._over.wait(0.2):
+            self._look()
             now = time.monotonic() - began
             if now >= due_worker:
                 due_worker += self._options.worker_every
@@ -93,15 +103,23 @@ class Killer(threading.Thread):
         self._over.set()
         self.join()
 
+    def _look(self) -> None:
+        """Take note of the stopped processes that have ended."""
+        for victim, since in list(self.standing.items()):
+            if not victim.is_running() or victim.status() == psutil.STATUS_ZOMBIE:
+                self.stopped_s.append(time.monotonic() - since)
+                del self.standing[victim]
+
     def _kill_worker(self) -> None:
         try:
             pid = self._rng.choice(list(self._run.parts.pool.placed().values())).ready().result(ANSWER_S)
-            is_stopped = self._rng.random() < self._options.stopped
-            os.kill(pid, signal.SIGSTOP if is_stopped else signal.SIGKILL)
+            is_stopped, victim = self._rng.random() < self._options.stopped, psutil.Process(pid)
+            victim.send_signal(signal.SIGSTOP if is_stopped else signal.SIGKILL)
         except Exception as error:  # none is there, or it is stopped already, or it died, or its node, in this moment
             print(f"  no worker killed: {type(error).__name__}", file=sys.stderr)
         else:
             self.stopped += is_stopped
+            self.standing |= {victim: time.monotonic()} if is_stopped else {}
             self.workers += not is_stopped
 
 
@@ -109,7 +127,8 @@ def main() -> None:
     """Run every setting undisturbed and disturbed, and print a table."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--only", nargs="+", choices=SETTINGS, default=list(SETTINGS))
-    parser.add_argument("--seconds", type=float, default=60.0, help="of each of the two runs")
+    parser.add_argument("--seconds", type=float, default=60.0, help="of the disturbed run")
+    parser.add_argument("--calm", type=float, help="seconds of the undisturbed run; as long as the other one")
     parser.add_argument("--worker-every", type=float, default=5.0, help="seconds between two kills of a worker")
     parser.add_argument("--node-every", type=float, default=30.0, help="seconds between two kills of a node")
     parser.add_argument("--stopped", type=float, default=0.25, help="share of the workers that are stopped, not killed")
@@ -127,6 +146,12 @@ def main() -> None:
                 f"{name}: learnt {torn.learnt:,.0f} a second, undisturbed {calm.learnt:,.0f}: {torn.learnt / calm.learnt:.2f}; "
                 f"best return {torn.best:.0f} (goal {goal:g}, undisturbed {calm.best:.0f}); killed {torn.killed[0]} workers, "
                 f"stopped {torn.killed[1]}, killed {torn.killed[2]} nodes"
+            )
+            lasted = torn.stopped_s or (0.0,)
+            print(
+                f"{name}: stopped processes lasted {statistics.median(lasted):.0f} s (median), {max(lasted):.0f} s at most, "
+                f"{torn.still} were there at the end; longest time without a result {torn.longest_s:.0f} s, "
+                f"undisturbed {calm.longest_s:.0f} s"
             )
             parts = ", ".join(f"{count} {what}" for what, count in torn.accounted.items())
             state = "the sum holds" if torn.holds and calm.holds else "THE SUM DOES NOT HOLD"
@@ -155,9 +180,11 @@ def _outcome(name: str, nodes: Nodes, options: argparse.Namespace, is_disturbed:
             run.train()
         if is_disturbed:
             killer.start()
-        began, first, best = time.monotonic(), _learnt(run, name), -float("inf")
-        while time.monotonic() - began < options.seconds:
+        seconds = options.seconds if is_disturbed or options.calm is None else options.calm
+        began, first, best, longest = time.monotonic(), _learnt(run, name), -float("inf"), 0.0
+        while (before := time.monotonic()) - began < seconds:
             best = max(best, run.train()["episode_reward_mean"] or -float("inf"))
+            longest = max(longest, time.monotonic() - before)
         took, learnt = time.monotonic() - began, _learnt(run, name) - first
         if is_disturbed:
             killer.stop()
@@ -166,9 +193,9 @@ def _outcome(name: str, nodes: Nodes, options: argparse.Namespace, is_disturbed:
         waiting = 0 if name in REPLAY else run.loop.stored // steps
         dropped = run.loop.info().get("fragments_dropped", 0)
         accounted = {"learnt": ledger.fragments, "lost": workers.fragments_lost, "dropped": dropped, "waiting": waiting}
-        return Outcome(
-            learnt / took, best, (killer.workers, killer.stopped, killer.nodes), workers.requested, accounted
-        )
+        killed, lasted = (killer.workers, killer.stopped, killer.nodes), tuple(killer.stopped_s)
+        still = len(killer.standing)
+        return Outcome(learnt / took, best, killed, lasted, still, longest, workers.requested, accounted)
     finally:
         run.close()
 

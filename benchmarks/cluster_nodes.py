@@ -1,6 +1,7 @@
 """Ray nodes on one machine, each with daemons and an object store of its own, and environments that stand for slow simulators.
 
-Used by ``scaling.py`` and ``chaos.py``. Workers import this module for its environment: its folder is put into PYTHONPATH.
+Used by ``scaling.py``, ``chaos.py`` and ``kill_parts.py``. Workers import this module for its environment: its folder is put
+into PYTHONPATH.
 """
 
 from __future__ import annotations
@@ -101,9 +102,7 @@ class Nodes:
 
     def add(self, cpus: int) -> None:
         """Start a node; it joins later."""
-        command = [sys.executable, __file__, self._cluster.address, str(cpus)]
-        quiet = {"stdin": subprocess.PIPE, "stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
-        self.nodes.append(subprocess.Popen(command, start_new_session=True, **quiet))
+        self.nodes.append(_started(self._cluster.address, cpus))
 
     def kill(self, index: int) -> None:
         """Kill the daemons of a node, and with them all that runs on it."""
@@ -120,12 +119,36 @@ class Nodes:
         self._cluster.shutdown()
 
 
+class Head:
+    """A Ray of one node in a session of its own, which this process does not join; ends with it."""
+
+    def __init__(self, cpus: int) -> None:
+        process.prepare_ray()
+        self.node = _started("", cpus)
+        self.address = self.node.stdout.readline().decode().strip()
+        if not self.address:
+            sys.exit("the Ray to join has not started; the logs are in /tmp/ray/session_latest/logs")
+
+    def close(self) -> None:
+        """End everything."""
+        self.node.stdin.close()
+        self.node.wait()
+
+
+def _started(address: str, cpus: int) -> subprocess.Popen:
+    command = [sys.executable, __file__, address, str(cpus)]
+    pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": subprocess.DEVNULL}
+    return subprocess.Popen(command, start_new_session=True, **pipes)
+
+
 def _options(cpus: int) -> dict[str, Any]:
     return {"num_cpus": cpus, "object_store_memory": STORE_BYTES, "node_ip_address": ADDRESS}
 
 
 def be_a_node(address: str, cpus: int) -> None:
     """Be a node of the Ray at ``address`` until stdin is closed, then kill all that runs on it.
+
+    "": be the head of a new Ray, and print its address.
 
     It makes the same object as ``ray.cluster_utils.Cluster.add_node``, which has to be called in the main thread and leaves the
     daemons in the caller's session. ``ray start`` takes 127.0.0.1 for the machine's other address, where no head listens.
@@ -134,13 +157,15 @@ def be_a_node(address: str, cpus: int) -> None:
     from ray._private.parameter import RayParams
 
     options = {**_options(cpus), "num_gpus": 0, "min_worker_port": 0, "max_worker_port": 0, "node_manager_port": 0}
+    options |= {"gcs_address": address, "include_log_monitor": False} if address else {"include_dashboard": False}
     for _ in range(STARTS):
         try:
-            Node(RayParams(gcs_address=address, include_log_monitor=False, **options), head=False)
+            node = Node(RayParams(**options), head=not address)
         except Exception as error:  # on a busy machine it can take longer than Ray's 30 s
             print(error, file=sys.stderr)
             process.kill_descendants(KILL_S)
         else:
+            print(node.gcs_address, flush=True)
             sys.stdin.read()
             break
     process.kill_descendants(KILL_S)

@@ -2,10 +2,13 @@
 
     python benchmarks/kill_parts.py                                # each once with PPO, IMPALA, SAC, APEX and ES
     python benchmarks/kill_parts.py --only sac --parts gcs
+    python benchmarks/kill_parts.py --joined                       # of a Ray that the run joins with --ray-address
 
 A run with two workers and a checkpoint after each iteration is left alone until it has saved twice; then the part is killed. It
 must end with the code of ``docs/what_happens_when.rst`` within ``--limit`` seconds, without a traceback, and leave no process;
-``drl train --resume`` must then go on from a whole checkpoint and end with 0. The exit code is 1 where any of that fails.
+``drl train --resume`` must then go on from a whole checkpoint and end with 0. With ``--joined`` the run joins a Ray of one node
+that was started before, and that one loses the daemon; the resumed run joins a new one. The exit code is 1 where any of that
+fails.
 """
 
 from __future__ import annotations
@@ -23,6 +26,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 import psutil
+from cluster_nodes import Head
 
 SETTINGS = {
     "ppo": ["--run", "PPO", "--env", "CartPole-v1", "-s", "train_batch_size=400", "-s", "sgd_minibatch_size=100"],
@@ -37,6 +41,7 @@ PARTS = {"driver": "", "raylet": "raylet", "gcs": "gcs_server"}
 CODES = {"driver": -signal.SIGKILL, "raylet": 75, "gcs": 75}
 STARTED_S = 300.0  # until a run has saved, on a machine that is busy with other things
 ENDED_S = 180.0  # for Ray's agents to end, which first report the raylet's end to a GCS that is gone too
+CPUS = 4  # of a Ray that is joined
 SAVES, MORE = 2, 2  # iterations before the kill, and of the resumed run
 
 
@@ -56,6 +61,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--only", nargs="+", choices=SETTINGS, default=list(SETTINGS))
     parser.add_argument("--parts", nargs="+", choices=PARTS, default=list(PARTS))
+    parser.add_argument("--joined", action="store_true", help="the runs join a Ray that is there")
     parser.add_argument("--limit", type=float, default=240.0, help="seconds in which the run must end")
     options = parser.parse_args()
     print(f"{os.cpu_count()} cores, Python {platform.python_version()}, load {os.getloadavg()[0]:.1f}\n")
@@ -86,13 +92,16 @@ def _wrong(found: Outcome, part: str) -> str:
 
 
 def _outcome(name: str, part: str, options: argparse.Namespace, folder: Path) -> Outcome:
-    run = _begin([*SETTINGS[name], *COMMON, "--checkpoint-freq", "1", "--stop", "training_iteration=100000"], folder)
+    head = Head(CPUS) if options.joined else None
+    words = [*SETTINGS[name], *COMMON, "--checkpoint-freq", "1", "--stop", "training_iteration=100000"]
+    run = _begin(words, folder, head)
     errors = folder / "stderr"
     family: list[psutil.Process] = []
     try:
         results = _until_saved(run, folder)
         family = psutil.Process(run.pid).children(recursive=True)
-        victim = psutil.Process(run.pid) if part == "driver" else next(p for p in family if p.name() == PARTS[part])
+        daemons = psutil.Process(head.node.pid).children(recursive=True) if head else family
+        victim = psutil.Process(run.pid) if part == "driver" else next(p for p in daemons if p.name() == PARTS[part])
         began = time.monotonic()
         victim.kill()
         try:
@@ -103,22 +112,27 @@ def _outcome(name: str, part: str, options: argparse.Namespace, folder: Path) ->
         message = errors.read_text().strip()
     finally:
         left = _ended(run, family)
+        if head:
+            head.close()
     saved = max(
         int(path.name.rpartition("_")[2]) for path in results.glob("checkpoint_*") if (path / "COMMIT").exists()
     )
-    again = _begin(["--resume", str(results), "--stop", f"training_iteration={saved + MORE}"], folder)
+    head = Head(CPUS) if options.joined else None
+    again = _begin(["--resume", str(results), "--stop", f"training_iteration={saved + MORE}"], folder, head)
     try:
         resumed = again.wait(STARTED_S)
     finally:
         _ended(again, [])
+        if head:
+            head.close()
     if resumed:
         message += "\n" + errors.read_text().strip()
     last = json.loads((results / "result.json").read_text().splitlines()[-1])["training_iteration"]
     return Outcome(code, seconds, _last(message), left, resumed, (saved, last))
 
 
-def _begin(words: list[str], folder: Path) -> subprocess.Popen:
-    command = [sys.executable, "-m", "drl_cli", "train", *words]
+def _begin(words: list[str], folder: Path, head: Head | None) -> subprocess.Popen:
+    command = [sys.executable, "-m", "drl_cli", "train", *words, *(["--ray-address", head.address] if head else [])]
     if words[0] != "--resume":
         command += ["--local-dir", str(folder / "results")]
     with open(folder / "stderr", "w") as errors:

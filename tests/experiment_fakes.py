@@ -6,8 +6,8 @@ from pathlib import Path
 import numpy as np
 
 from drl_cli import checkpoints
-from drl_cli.process import StopCondition
 from drl_cli.runs import retention
+from drl_cli.stop_request import StopCondition
 
 SPACES = {
     "obs": {"shape": [3], "dtype": "float32"},

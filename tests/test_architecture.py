@@ -27,7 +27,7 @@ MAY_IMPORT = {
     "onnxruntime": ("export/onnx_file.py",),
 }
 # Rooms that load with ``drl --help`` or with a refused key, and what is too heavy for them.
-LIGHT = {"errors", "events", "process", "plugins", "extras", "config"}
+LIGHT = {"errors", "events", "process", "stop_request", "plugins", "extras", "config"}
 HEAVY = {"numpy", "scipy", "gymnasium", "tensorflow", "ray", "pandas", "matplotlib"}
 # Files that load TensorFlow, by themselves or through one another. No other file imports them: they are named by key, and
 # loaded in the process that needs them.

@@ -77,6 +77,13 @@ def test_tests_that_are_named_exist(page):
     assert [name for file, name in named if f"def {name}(" not in text_of(ROOT / file)] == []
 
 
+def test_each_answer_to_what_happens_when_names_the_test_that_shows_it():
+    paragraphs = re.split(r"\n\s*\n", text_of(ROOT / "docs" / "what_happens_when.rst"))
+    answers = [" ".join(paragraph.split()) for paragraph in paragraphs if paragraph.startswith("*")]
+    assert len(answers) > 20
+    assert [answer for answer in answers if not re.search(r"``tests/[\w/]+\.py::test_\w+``", answer)] == []
+
+
 def test_readme_points_at_nothing_that_only_sphinx_knows():
     assert ROLE.findall(text_of(ROOT / "README.rst")) == []
 

@@ -10,13 +10,13 @@ import pytest
 from process_family import asked, children
 
 from drl_cli import process
-from drl_cli.process import StopRequest
+from drl_cli.stop_request import StopRequest
 
 ENDED = (False, psutil.STATUS_ZOMBIE)
 
 PROGRAM = """
 import ctypes, subprocess, sys, time
-from drl_cli.process import StopRequest
+from drl_cli.stop_request import StopRequest
 
 class Quick(StopRequest):
     REST_S = 1.0

@@ -30,6 +30,7 @@ from drl_cli.experiments import config_tree, search_spec
 from drl_cli.search import run_search as search_runs
 from drl_cli.search import trial_ranks
 from drl_cli.search.search_record import Record
+from drl_cli.stop_request import StopCondition
 
 INTERRUPTED = 130
 
@@ -104,7 +105,7 @@ def run_search(
     spec = search_spec.of_tree(tree, {**flags, "imports": list(imports)}, options, "what run_search was given")
     record = Record.new(spec.data)
     try:
-        outcome = search_runs.run(record, process.StopCondition(), " ".join(flags["command"]))
+        outcome = search_runs.run(record, StopCondition(), " ".join(flags["command"]))
     except KeyboardInterrupt:
         record.interrupt(INTERRUPTED, search_runs.ENDED)
         raise

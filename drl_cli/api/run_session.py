@@ -19,9 +19,9 @@ from drl_cli import events
 from drl_cli.errors import InputError, ResourcesExhausted
 from drl_cli.experiments.run import Moment, Outcome, Result, Steps, stepwise
 from drl_cli.experiments.spec import ExperimentSpec
-from drl_cli.process import StopCondition
 from drl_cli.runs.journal import log_line
 from drl_cli.runtime.driver import Driver
+from drl_cli.stop_request import StopCondition
 
 LOGGER = logging.getLogger("drl_cli")
 LOGGER.addHandler(logging.NullHandler())  # or Python would print warnings on stderr

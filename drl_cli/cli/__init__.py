@@ -24,6 +24,7 @@ import drl_cli.cli.endings as endings
 import drl_cli.cli.group as group
 import drl_cli.cli.terminal as terminal
 from drl_cli import process
+from drl_cli.stop_request import StopRequest
 from drl_cli.version import __version__
 
 if TYPE_CHECKING:
@@ -108,7 +109,7 @@ def entry() -> int:
     where a thread is still busy.
     """
     code = main()
-    if code in endings.INTERRUPTED or process.StopRequest.has_come or process.busy_threads:
+    if code in endings.INTERRUPTED or StopRequest.has_come or process.busy_threads:
         process.leave(code)
     return code
 

@@ -18,10 +18,10 @@ from typing import TYPE_CHECKING, Any
 import click
 
 import drl_cli.cli.terminal as terminal
-from drl_cli import process
 from drl_cli.algorithms import table
 from drl_cli.errors import DrlError, InputError, ResourcesExhausted, machine_failure, nearest
 from drl_cli.extras import load
+from drl_cli.stop_request import StopRequest
 
 if TYPE_CHECKING:
     from drl_cli.cli.terminal import Session
@@ -51,7 +51,7 @@ UNUSABLE = {
 @contextlib.contextmanager
 def at_once() -> Iterator[None]:
     """While this is entered nothing can be lost: a signal ends the process at once, and the probes below it with it."""
-    request = process.StopRequest().install()
+    request = StopRequest().install()
     request.before_exit(lambda *_: terminal.say("Interrupted."))
     try:
         with request.starting():

@@ -14,11 +14,12 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from drl_cli import events, process
+from drl_cli import events
 from drl_cli.cli import console, figures, search_screen, search_view, terminal
 from drl_cli.cli.summary import command, word_of
 from drl_cli.config.plain_data import redact_command
 from drl_cli.errors import ConfigError, RunFolderError
+from drl_cli.stop_request import StopRequest
 
 if TYPE_CHECKING:
     from drl_cli.cli.live import LiveScreen
@@ -124,7 +125,7 @@ class SearchRun:
 
         view = search_view.SearchView(record.data, _title(record.data), str(record.path))
         watcher = search_screen.open_watcher(view, self._session, self._plain, self._quiet)
-        request = process.StopRequest(watcher.interrupt).install()
+        request = StopRequest(watcher.interrupt).install()
         request.before_exit(lambda *_: self._last_word(watcher, record, view))
         unsubscribe = [events.subscribe(watcher), events.subscribe(self._listen)]
         self._diversion.into(str(record.path.with_suffix(".log")))

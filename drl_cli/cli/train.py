@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from drl_cli import events, process
+from drl_cli import events
 from drl_cli.cli import (
     console,
     endings,
@@ -32,6 +32,7 @@ from drl_cli.config.env_names import displayed
 from drl_cli.config.storage_uri import is_uri
 from drl_cli.errors import DrlError
 from drl_cli.experiments import next_steps
+from drl_cli.stop_request import StopRequest
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -202,7 +203,7 @@ class Show:
         if spec.log_format == "json":  # what libraries write is not JSON
             self._session.raw_log = "stderr.log"
         watcher = console.open_watcher(view, self._session, self._plain, self._quiet)
-        request = process.StopRequest(watcher.interrupt).install()
+        request = StopRequest(watcher.interrupt).install()
         request.before_exit(lambda *_: self._last_word(watcher))
         unsubscribe = [events.subscribe(watcher), events.subscribe(self._listen)]
         try:

@@ -21,7 +21,6 @@ from drl_cli.errors import CheckpointError, CriterionMissed, DrlError, Resources
 from drl_cli.experiments import next_steps, run_records
 from drl_cli.experiments.open_run import Opening, open_run, report_notices
 from drl_cli.experiments.spec import ExperimentSpec
-from drl_cli.process import StopCondition, StopRequest
 from drl_cli.runs import retention
 from drl_cli.runs.checkpoint_policy import CheckpointPolicy, CheckpointSettings
 from drl_cli.runs.diagnosis import Diagnosis, StallWatch
@@ -31,6 +30,7 @@ from drl_cli.runs.run_history import situation
 from drl_cli.runs.run_upload import Uploads
 from drl_cli.runs.stop_rules import Stopper, unmet_criteria, unmet_requirements
 from drl_cli.runtime import driver
+from drl_cli.stop_request import StopCondition, StopRequest
 
 Result = dict[str, Any]
 """The nested result of an iteration, with RLlib's field names."""
@@ -224,12 +224,21 @@ class _Run:
         options |= {"limits": ending.limits, "thresholds": ending.thresholds}
         with stop_request.starting():
             made = driver_class(spec.run, spec.config, env, options, lambda: bool(stop_request))
-            stack.callback(made.close)
+            stack.callback(self._close, made)
             if opening.start:
                 made.restore(opening.start, exact=opening.exact)
             made.start()
             stop_request.install()  # Ray replaces the SIGTERM handler while it starts
         return made
+
+    def _close(self, made: Any) -> None:
+        closed = self._stop_request.closing(self._left_open) if self._outcome_known else lambda: None
+        made.close()
+        closed()
+
+    def _left_open(self) -> None:
+        text = f"What was open has not closed for {StopRequest.CLOSE_S:g} s: the command ends without it. Does env.close hang?"
+        events.report("warning", text=text)
 
     def _reason(self, ending: Stopper, result: Result) -> str | None:
         """Return why the run ends after ``result``, or None."""

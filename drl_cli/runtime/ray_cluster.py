@@ -18,6 +18,7 @@ import socket
 import threading
 import time
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
 
 import ray
@@ -45,13 +46,17 @@ OBJECT_STORE_BYTES = 256 * 2**20  # fragments are small and few are in flight
 REPEATS = 3  # of one call to a part that is started again
 DAEMONS, LOOK_S = ("raylet", "gcs_server"), 1.0  # whose end is the end of a Ray, and how often they are looked at
 KNOCK_S = 10.0  # for a cluster's address to answer at all
+GCS_LOOK_S, GCS_S = 5.0, 40.0  # how often the GCS of a joined cluster is knocked at, and for how long it may be gone
 
 
 class RayCluster:
     """Parts as Ray actors, or in this process."""
 
     is_remote = True
-    _is_broken = False  # a daemon of our own Ray has ended: no call to Ray returns soon
+    _is_broken = False  # a daemon of our Ray has ended: no call to Ray returns soon
+    _gcs = ""  # host:port of the GCS of a cluster that was joined
+    _knocked = 0.0  # when it was last knocked at
+    _silent: float | None = None  # since when it does not answer
 
     def __init__(self, options: Mapping[str, Any], num_cpus: float) -> None:
         """``options``: dict(address, num_cpus, num_gpus, object_store_memory, queue_trials, log_to_driver), None: not given.
@@ -66,7 +71,7 @@ class RayCluster:
         self._woken = threading.Condition()
         self._wakes = 0
         self._owned = False
-        self._daemons: dict[int, str] = {}  # {process id: name} of our Ray's own that no run goes on without
+        self._daemons: dict[int, str] = {}  # {process id: name} of Ray's own here that the run does not go on without
         self._looked = 0.0  # when they were last looked at
         if ray.is_initialized():
             return
@@ -94,6 +99,10 @@ class RayCluster:
                 f"No Ray cluster could be joined at --ray-address {address}: {first_line(error)} {advice}"
             ) from error
         self._owned = True
+        here = ray.get_runtime_context()
+        self._gcs = here.gcs_address
+        sockets = [node["RayletSocketName"] for node in ray.nodes() if node["NodeID"] == here.get_node_id()]
+        self._daemons = _raylets(sockets)
 
     def _start(self, options: Mapping[str, Any], num_cpus: float) -> None:
         self._folder = private_folder()
@@ -155,7 +164,7 @@ class RayCluster:
     def wait(self, references: Any, timeout: float | None = None) -> list[Any]:
         """Return those of ``references`` that are done, waiting up to ``timeout`` seconds for the first of them.
 
-        Raises ClusterUnavailable where a daemon of our own Ray has ended: Ray itself would wait for another one for minutes.
+        Raises ClusterUnavailable where a daemon of our Ray has ended: Ray itself would wait for another one for minutes.
         """
         self.check()
         self._check_daemons()
@@ -183,6 +192,23 @@ class RayCluster:
             raise ClusterUnavailable(
                 f"Ray's {' and '.join(ended)} ended (killed, or this machine ran out of memory), and with it this run's Ray."
             )
+        if self._gcs and now - self._knocked >= GCS_LOOK_S:
+            self._knocked = now
+            self._check_gcs(now)
+
+    def _check_gcs(self, now: float) -> None:
+        """Raise where the GCS is gone for good: one that is fault-tolerant comes back, and after 60 s Ray ends this process."""
+        try:
+            _knock(self._gcs, LOOK_S)
+        except OSError as error:
+            self._silent = now if self._silent is None else self._silent
+            if now - self._silent >= GCS_S:
+                self._is_broken = True
+                raise ClusterUnavailable(
+                    f"The cluster's GCS at {self._gcs} has not answered for {now - self._silent:.0f} s: {first_line(error)}"
+                ) from error
+        else:
+            self._silent = None
 
     def _wake(self, _: Any) -> None:
         with self._woken:
@@ -268,8 +294,19 @@ def _near_the_driver(pinned: bool) -> dict[str, Any]:
     return {"scheduling_strategy": PlacementGroupSchedulingStrategy(group, placement_group_bundle_index=own)}
 
 
-def _knock(address: str) -> None:
+def _raylets(sockets: list[str]) -> dict[int, str]:
+    """Return {process id: name} of the raylets of this machine that listen on ``sockets``."""
+    wanted = {f"--raylet_socket_name={path}".encode() for path in sockets}
+    found = {}
+    for path in Path("/proc").glob("[0-9]*/cmdline"):
+        with contextlib.suppress(OSError):  # it has just ended
+            if wanted.intersection(path.read_bytes().split(b"\0")) and (stat := process.stat_of(int(path.parent.name))):
+                found[int(path.parent.name)] = stat[0]
+    return found
+
+
+def _knock(address: str, seconds: float = KNOCK_S) -> None:
     """Raise OSError when nothing listens at host:port. Ray itself would try again in silence for minutes."""
     host, _, port = address.rpartition(":")
     if port.isdecimal() and "/" not in host:
-        socket.create_connection((host.strip("[]"), int(port)), timeout=KNOCK_S).close()
+        socket.create_connection((host.strip("[]"), int(port)), timeout=seconds).close()

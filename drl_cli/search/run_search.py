@@ -19,6 +19,7 @@ from drl_cli.runs import loggers
 from drl_cli.search import record_upload, trial_ranks
 from drl_cli.search.search_record import OVER, EarlierRows, Record, Row, TrialRecord, Work
 from drl_cli.search.trial import row_of
+from drl_cli.stop_request import StopCondition
 
 ENDED = "ended with the search"
 
@@ -36,7 +37,7 @@ class SearchOutcome:
     text: str = ""
 
 
-def run(record: Record, stop_request: process.StopCondition, command: str) -> SearchOutcome:
+def run(record: Record, stop_request: StopCondition, command: str) -> SearchOutcome:
     """Run a search to its end; returns the SearchOutcome.
 
     ``record``: of a new search or of one that is resumed; ``command``: the line for the header of the file.
@@ -55,7 +56,7 @@ def run(record: Record, stop_request: process.StopCondition, command: str) -> Se
             uploads.finish()
 
 
-def _run(record: Record, stop_request: process.StopCondition, command: str) -> SearchOutcome:
+def _run(record: Record, stop_request: StopCondition, command: str) -> SearchOutcome:
     data = record.data
     if missing := search_choices.missing_package(data["search"]):
         raise InputError(missing)  # before Ray starts
@@ -87,7 +88,7 @@ def _run(record: Record, stop_request: process.StopCondition, command: str) -> S
             record.interrupt(_code(stop_request), ENDED)
 
 
-def _fit(record: Record, stop_request: process.StopCondition, rescored: bool) -> None:
+def _fit(record: Record, stop_request: StopCondition, rescored: bool) -> None:
     """Run the trials that are not over: of the search itself, or with ``rescored`` those that are trained again."""
     data, points = record.data, record.unfinished(rescored)
     searching = [trial for trial in record.trials.values() if "rescore" not in trial["point"]]
@@ -116,7 +117,7 @@ def _rows(trial: TrialRecord, metric: str) -> list[Row]:
     return [row_of(row, metric) for row in loggers.read_rows(folder)] if folder else []
 
 
-def _write_best(record: Record, file: WriteData, stop_request: process.StopCondition, command: str) -> Path | None:
+def _write_best(record: Record, file: WriteData, stop_request: StopCondition, command: str) -> Path | None:
     """Train the best trials again on fresh seeds and write the file; returns its path, None when the search was stopped."""
     data = record.data
     if not any("rescore" in trial["point"] for trial in record.trials.values()):
@@ -147,11 +148,11 @@ def _cut_off(record: Record, code: int) -> None:
         events.report("trial", trial=number, **record.trials[number])
 
 
-def _code(stop_request: process.StopCondition) -> int:
+def _code(stop_request: StopCondition) -> int:
     return stop_request.exit_code or 128 + signal.SIGINT
 
 
-def _ended(record: Record, stop_request: process.StopCondition, written: Path | None) -> SearchOutcome:
+def _ended(record: Record, stop_request: StopCondition, written: Path | None) -> SearchOutcome:
     if stop_request:
         return SearchOutcome("interrupted", _code(stop_request))
     record.write("finished")

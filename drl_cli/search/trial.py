@@ -19,9 +19,9 @@ from drl_cli.experiments import run, search_spec
 from drl_cli.experiments.run import Moment, Outcome, Steps
 from drl_cli.experiments.search_data import Point, SearchData
 from drl_cli.experiments.spec import ExperimentSpec
-from drl_cli.process import StopCondition
 from drl_cli.runs import loggers, retention
 from drl_cli.runs.run_folder import read_record
+from drl_cli.stop_request import StopCondition
 
 POLL_S = 0.25  # between two checks for the stop file
 POINTER = "checkpoint.json"

@@ -8,9 +8,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 from episodes import Worker
-from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
-from hypothesis.stateful import RuleBasedStateMachine, precondition, rule, run_state_machine_as_test
+from hypothesis.stateful import RuleBasedStateMachine, precondition, rule
+from orders import compared_in
 from parts import config, spec
 
 from drl_cli.checkpoints import arrays, files
@@ -104,25 +104,10 @@ class Replay(RuleBasedStateMachine):
             Replay.compared += 1
 
 
-def compared_in(examples):
-    """Run ``Replay`` on ``examples`` orders of 25 steps; returns how many drawn transitions were compared with the list."""
-    before = Replay.compared
-    quiet = settings(
-        max_examples=examples,
-        stateful_step_count=25,
-        deadline=None,
-        database=None,
-        derandomize=True,
-        suppress_health_check=list(HealthCheck),
-    )
-    run_state_machine_as_test(Replay, settings=quiet)
-    return Replay.compared - before
-
-
 def test_whatever_workers_do_what_is_drawn_is_in_the_list_of_their_episodes():
-    assert compared_in(50) > 50 * 8
+    assert compared_in(Replay, 50, 25) > 50 * 8
 
 
 @pytest.mark.slow
 def test_20_000_orders_of_what_workers_do_draw_what_is_in_the_list_of_their_episodes():
-    assert compared_in(20_000) > 20_000 * 8
+    assert compared_in(Replay, 20_000, 25) > 20_000 * 8

@@ -8,7 +8,6 @@ from pathlib import Path
 
 import pytest
 from checkpoint_maker import read_everything, save
-from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import (
     RuleBasedStateMachine,
@@ -16,28 +15,13 @@ from hypothesis.stateful import (
     invariant,
     precondition,
     rule,
-    run_state_machine_as_test,
 )
+from orders import compared_in
 
 from drl_cli.errors import CheckpointError, RunFolderError
 from drl_cli.runs import retention, run_folder
 
 ANY = st.integers(0, 10**6)
-
-
-def steps_of(machine, examples):
-    """Run ``machine`` on ``examples`` orders of 15 steps; returns after how many of them it was compared with its model."""
-    before = machine.compared
-    quiet = settings(
-        max_examples=examples,
-        stateful_step_count=15,
-        deadline=None,
-        database=None,
-        derandomize=True,
-        suppress_health_check=list(HealthCheck),
-    )
-    run_state_machine_as_test(machine, settings=quiet)
-    return machine.compared - before
 
 
 class KeptCheckpoints(RuleBasedStateMachine):
@@ -256,10 +240,10 @@ MACHINES = pytest.mark.parametrize("machine", [KeptCheckpoints, TwoProcesses])
 
 @MACHINES
 def test_any_order_of_what_is_done_to_a_run_folder_ends_as_the_model_says(machine):
-    assert steps_of(machine, 50) > 5 * 50
+    assert compared_in(machine, 50, 15) > 5 * 50
 
 
 @pytest.mark.slow
 @MACHINES
 def test_20_000_orders_end_as_the_model_says(machine):
-    assert steps_of(machine, 20_000) > 5 * 20_000
+    assert compared_in(machine, 20_000, 15) > 5 * 20_000

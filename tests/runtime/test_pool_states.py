@@ -1,7 +1,6 @@
 """The pool of workers in any order of what happens to them: hypothesis looks for one in which it differs from a plain model."""
 
 import pytest
-from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import (
     RuleBasedStateMachine,
@@ -9,8 +8,8 @@ from hypothesis.stateful import (
     invariant,
     precondition,
     rule,
-    run_state_machine_as_test,
 )
+from orders import compared_in
 from runtime_fakes import Clock, Cluster, Makes
 
 from drl_cli.errors import WorkersFailed
@@ -211,25 +210,10 @@ def given_up_early(monkeypatch):
     monkeypatch.setattr(pools, "MAX_DEATHS", DEATHS)
 
 
-def compared_in(examples):
-    """Run ``Pool`` on ``examples`` orders of 40 steps; returns after how many of them it was compared with its model."""
-    before = Pool.compared
-    quiet = settings(
-        max_examples=examples,
-        stateful_step_count=40,
-        deadline=None,
-        database=None,
-        derandomize=True,
-        suppress_health_check=list(HealthCheck),
-    )
-    run_state_machine_as_test(Pool, settings=quiet)
-    return Pool.compared - before
-
-
 def test_whatever_happens_to_workers_the_pool_is_as_its_model_says():
-    assert compared_in(50) > 50 * 5
+    assert compared_in(Pool, 50, 40) > 50 * 5
 
 
 @pytest.mark.slow
 def test_20_000_orders_of_what_happens_to_workers_leave_the_pool_as_its_model_says():
-    assert compared_in(20_000) > 20_000 * 5
+    assert compared_in(Pool, 20_000, 40) > 20_000 * 5

@@ -2,6 +2,7 @@
 
 import os
 import shutil
+import socket
 import subprocess
 import sys
 import threading
@@ -94,6 +95,55 @@ def test_wait_after_a_daemon_of_our_ray_has_ended_raises_its_name_and_no_earlier
         for daemon in daemons:
             daemon.kill()
             daemon.wait()
+
+
+@pytest.mark.ray
+def test_gcs_of_a_joined_cluster_that_is_gone_ends_the_run_after_its_limit_and_not_while_it_may_come_back(monkeypatch):
+    module, clock = load("drl_cli.runtime.ray_cluster"), SimpleNamespace(now=100.0)
+    monkeypatch.setattr(module, "time", SimpleNamespace(monotonic=lambda: clock.now))
+    cluster = object.__new__(module.RayCluster)
+    cluster._woken, cluster._looked, cluster.check, cluster._daemons = threading.Condition(), 0.0, lambda: None, {}
+
+    def wait(seconds):
+        clock.now += seconds
+        assert cluster.wait([], 0.0) == []
+
+    def listening(port=0):
+        return socket.create_server(("127.0.0.1", port))
+
+    gcs = listening()
+    port = gcs.getsockname()[1]
+    cluster._gcs = f"127.0.0.1:{port}"
+    with gcs:
+        wait(1)
+    wait(module.GCS_LOOK_S)
+    wait(module.GCS_S - 1)
+    with listening(port):
+        wait(module.GCS_LOOK_S)
+    wait(module.GCS_S)
+    wait(module.GCS_S - 1)
+    assert not cluster._is_broken
+    clock.now += module.GCS_LOOK_S
+    with pytest.raises(ClusterUnavailable, match=rf"^The cluster's GCS at 127.0.0.1:{port} has not answered for 44 s"):
+        cluster.wait([], 0.0)
+    assert cluster._is_broken
+
+
+@pytest.mark.ray
+def test_raylet_of_a_joined_cluster_is_found_by_its_socket(tmp_path):
+    module = load("drl_cli.runtime.ray_cluster")
+    (tmp_path / "raylet").symlink_to(shutil.which("sh") or "/bin/sh")
+    own, other = (
+        subprocess.Popen(
+            [tmp_path / "raylet", "-c", "read x; true", f"--raylet_socket_name={tmp_path}/{name}"], stdin=-1
+        )
+        for name in ("raylet", "raylet.1")
+    )
+    try:
+        assert module._raylets([f"{tmp_path}/raylet"]) == {own.pid: "raylet"}
+    finally:
+        for one in (own, other):
+            one.communicate()
 
 
 @pytest.mark.ray

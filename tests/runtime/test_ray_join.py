@@ -5,6 +5,7 @@ import signal
 import socket
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import psutil
@@ -80,6 +81,23 @@ def test_run_joins_a_ray_by_its_address_and_leaves_it_running(foreign, quick_lea
     psutil.wait_procs([worker], timeout=60)
     assert not worker.is_running()
     assert {"raylet", "gcs_server"} <= {name for _, name in asked(children(head.pid), lambda process: process.name())}
+
+
+@pytest.mark.slow
+def test_run_whose_joined_raylet_was_killed_waited_two_minutes_and_advised_fewer_workers(foreign, quick_learner):
+    address, head = foreign
+    trainer = Driver("SAC", small_config(**CONFIG), env_facts("Pendulum-v1"), options={"ray": {"address": address}})
+    try:
+        trainer.start()
+        trainer.train()
+        names = asked(children(head.pid), lambda process: process.name())
+        next(process for process, name in names if name == "raylet").kill()
+        began = time.monotonic()
+        with pytest.raises(ClusterUnavailable, match=r"^Ray's raylet ended \(killed"):
+            while time.monotonic() - began < 100:
+                trainer.train()
+    finally:
+        trainer.close()
 
 
 def test_address_where_no_ray_is_ends_in_one_clear_error_at_once():

@@ -6,8 +6,8 @@ import pytest
 import searches
 from searches import trial
 
-from drl_cli.process import StopCondition
 from drl_cli.search import run_search
+from drl_cli.stop_request import StopCondition
 
 
 class Record:

@@ -11,10 +11,10 @@ import yaml
 
 from drl_cli import cli, events
 from drl_cli.experiments import search_spec
-from drl_cli.process import StopCondition
 from drl_cli.runs import search_download
 from drl_cli.search import run_search
 from drl_cli.search.search_record import Record
+from drl_cli.stop_request import StopCondition
 
 pytestmark = pytest.mark.ray
 

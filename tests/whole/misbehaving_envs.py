@@ -1,6 +1,7 @@
 """Environments that break a rule of gymnasium each, late in a run, which a trial before the run does not see."""
 
 import sys
+import threading
 
 import gymnasium
 import numpy as np
@@ -118,6 +119,12 @@ class Collects(Well):
 class RaisesOnClose(Well):
     def close(self):
         raise RuntimeError("cannot be closed")
+
+
+class HangsOnClose(Well):
+    def close(self):
+        if self.late:
+            threading.Event().wait()
 
 
 for _kind in (Well, *Well.__subclasses__()):

@@ -1,6 +1,10 @@
 """A run whose environment breaks a rule in the middle of it: it goes on, or ends with one line and the documented code."""
 
 import importlib
+import json
+import os
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -41,3 +45,21 @@ def test_run_in_an_environment_that_misbehaves_goes_on_or_ends_with_one_line(nam
     expected, text = CASES[name]
     assert code == expected
     assert len(said) == (expected > 0) and all(env in line and text in line and len(line) < 700 for line in said)
+
+
+@pytest.mark.process
+def test_run_whose_environment_hangs_in_close_was_never_over(tmp_path):
+    words = ["train", "--run", "ARS", "--env", "misbehaving_envs:HangsOnClose-v0", *WORDS, "--local-dir", str(tmp_path)]
+    words += ["-s", "evaluation_interval=null", "--stop", "training_iteration=12"]
+    hurried = (
+        "import sys; from drl_cli import cli; from drl_cli.stop_request import StopRequest; "
+        f"StopRequest.CLOSE_S = 1.0; sys.exit(cli.main({words}))"
+    )
+    environ = {**os.environ, "PYTHONPATH": str(Path(__file__).parent)}
+    ended = subprocess.run([sys.executable, "-c", hurried], env=environ, capture_output=True, text=True, timeout=120)
+    assert ended.returncode == 0
+    warnings = [line for line in ended.stderr.splitlines() if "has not closed for 1 s" in line]
+    assert len(warnings) == 1 and "the command ends without it. Does env.close hang?" in warnings[0]
+    run = next(tmp_path.glob("*/ARS_*"))
+    assert json.loads((run / "status.json").read_text())["state"] == "finished"
+    assert (run / "checkpoint_000012" / "COMMIT").is_file()
