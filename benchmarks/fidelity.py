@@ -51,7 +51,7 @@ def main() -> int:
             lambda row, key=key, name=example.name: _keep(options.record, {"key": key, "file": name} | row),
         )
         for row in rows:
-            row["bar"] = example.target if example.target is not None else row.get("target")
+            row["bar"] = example.held_at if example.held_at is not None else row.get("target")
         took = receipt(rows, options.set)
         print(f"{example.name}: {took}", flush=True)
         all_touched &= all(row.get("touch s") is not None for row in rows)
@@ -112,7 +112,8 @@ def receipt(rows: Sequence[Row], settings: Sequence[str]) -> str:
         return f"{condition}reached by 0 of {len(rows)}"
     times = [row["touch s"] for row in touched]
     steps = statistics.median(row["env steps"] for row in touched)
-    held = f"{steps:,.0f} env steps; held {_held(rows)} of {len(rows)}"
+    margins = {f" (at {row['bar']:g})" for row in touched if row["bar"] != row.get("target", row["bar"])}
+    held = f"{steps:,.0f} env steps; held {_held(rows)} of {len(rows)}{''.join(sorted(margins))}"
     if len(touched) < len(rows):
         return (
             f"{condition}reached by {len(touched)} of {len(rows)}, these in median {statistics.median(times):.1f} s "

@@ -73,6 +73,11 @@ def test_seeds_that_did_not_reach_the_goal_are_in_the_receipt(fidelity):
     assert fidelity.receipt(rows(None, None), []) == "reached by 0 of 2"
 
 
+def test_a_receipt_says_where_a_margin_was_held(fidelity):
+    measured = [row | {"target": 495.0} for row in rows(9.0, 12.0)]
+    assert fidelity.receipt(measured, []).endswith("held 2 of 2 (at 475)")
+
+
 def test_load_beside_the_runs_is_in_the_receipt(fidelity):
     assert fidelity.machine(rows(1.0, load=6.2)).endswith("2026-01-02, beside other work (load 6 to 6)")
 

@@ -19,6 +19,7 @@ _WORKERS = re.compile(r"^    num_workers: *(\d+)", re.MULTILINE)
 _FACT = re.compile(r"^# (goal|seeds|took|machine) +(\S.*)$")
 _MORE = re.compile(r"^# {4,}(\S.*)$")  # a further line of the fact above
 _NUMBER = re.compile(r"-?[\d,]*\.?\d+")
+_HOLDS = re.compile(r"\bholds? (-?[\d,]*\.?\d+)")
 _MEDIAN, _WORST = re.compile(r"median ([\d.,]+) s"), re.compile(r"worst ([\d.,]+) s")
 _STEPS = re.compile(r"(?<! to )\b([\d,]+) env steps")
 
@@ -27,7 +28,8 @@ class Example(NamedTuple):
     """One tuned file. ``about``: its first paragraph; ``notes``: the lines of the others, as they stand;
     ``goal``, ``seeds``, ``took``, ``machine``: what its header says of them.
 
-    ``target``: the reward of the goal; ``median_s``, ``worst_s``: seconds from the start of the process to the confirmed
+    ``target``: the reward of the goal; ``held_at``: the one that later evaluations are measured against, where the goal
+    leaves a margin above it; ``median_s``, ``worst_s``: seconds from the start of the process to the confirmed
     goal over the seeds, ``env_steps``: of the median seed; None where that was not measured. ``workers``: num_workers.
     """
 
@@ -38,6 +40,7 @@ class Example(NamedTuple):
     notes: list[str]
     goal: str
     target: float | None
+    held_at: float | None
     seeds: str
     took: list[str]
     median_s: float | None
@@ -87,6 +90,8 @@ def read(path: Path) -> Example:
     run, env = run_and_env(text)
     facts, about, notes = _header(text)
     took = " ".join(facts["took"][:1])
+    goal = " ".join(facts["goal"])
+    target = _first(_NUMBER, goal)
     workers = _WORKERS.search(text)
     return Example(
         name=path.stem,
@@ -94,8 +99,9 @@ def read(path: Path) -> Example:
         env=env or "",
         about=about,
         notes=notes,
-        goal=" ".join(facts["goal"]),
-        target=_first(_NUMBER, " ".join(facts["goal"])),
+        goal=goal,
+        target=target,
+        held_at=target if (bar := _first(_HOLDS, goal)) is None else bar,
         seeds=" ".join(facts["seeds"]),
         took=facts["took"],
         median_s=_first(_MEDIAN, took),

@@ -70,6 +70,7 @@ def test_example_list_json_has_the_documented_keys(drl):
         "notes",
         "goal",
         "target",
+        "held_at",
         "seeds",
         "took",
         "median_s",

@@ -38,6 +38,21 @@ def test_header_is_read(written):
     assert written.took[1] == "with num_workers 0: median 7.0 s"
 
 
+@pytest.mark.parametrize(
+    ("goal", "target", "held_at"),
+    [
+        ("475: a greedy evaluation at it", 475.0, 475.0),
+        ("495, to hold 475: a greedy evaluation at it", 495.0, 475.0),
+        ("-160: a greedy evaluation at it; what touches -160 holds -200", -160.0, -200.0),
+    ],
+)
+def test_what_a_goal_with_a_margin_holds_is_read_beside_it(tmp_path, goal, target, held_at):
+    path = tmp_path / "a-b.yaml"
+    path.write_text(f"# A.\n#\n# goal     {goal}\n# seeds    0\n# took     none\n# machine  x\na-b:\n  run: B\n")
+    one = tuned_files.read(path)
+    assert (one.target, one.held_at) == (target, held_at)
+
+
 def test_what_was_not_measured_is_none(tmp_path):
     path = tmp_path / "a-b.yaml"
     path.write_text(
