@@ -66,6 +66,7 @@ ENVIRONMENTS = {
     "halfcheetah": "HalfCheetah-v5",
     "walker2d": "Walker2d-v5",
     "pusher": "Pusher-v5",
+    "hopper": "Hopper-v5",
     "swimmer": "Swimmer-v5",
 }
 """What the first words of a file's name stand for."""
@@ -74,7 +75,16 @@ OTHER_FORMS = {"cartpole-ppo-lstm": "drl/StatelessCartPole-v1", "simple-spread-p
 
 ATARI = ("pong",)
 needs_atari = pytest.mark.skipif(importlib.util.find_spec("ale_py") is None, reason="ale_py is not installed")
-MUJOCO = ("invertedpendulum", "inverteddoublependulum", "reacher", "swimmer", "halfcheetah", "walker2d", "pusher")
+MUJOCO = (
+    "invertedpendulum",
+    "inverteddoublependulum",
+    "reacher",
+    "swimmer",
+    "halfcheetah",
+    "walker2d",
+    "pusher",
+    "hopper",
+)
 needs_mujoco = pytest.mark.skipif(
     not all(map(importlib.util.find_spec, ("mujoco", "imageio"))), reason="pip install 'drl-cli[mujoco]'"
 )
