@@ -76,8 +76,8 @@ def list_examples(session: Session, words: tuple[str, ...], run: str | None, env
 
     took: median over seeds, from the start of the process until fresh episodes confirmed the goal; - where not measured.
 
-    JSON: {"examples": [{"name", "run", "env", "about", "notes", "goal", "target", "held_at", "seeds", "took": [...], "median_s",
-    "worst_s", "env_steps", "machine", "workers", "path"}]}.
+    JSON: {"examples": [{"name", "run", "env", "about", "notes", "goal", "target", "held_at", "seeds", "took": [...],
+    "median_s", "worst_s", "env_steps", "machine", "workers", "path"}]}.
     """
     if run is not None:
         run = table.find(run).name
