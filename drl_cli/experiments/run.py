@@ -232,9 +232,12 @@ class _Run:
         return made
 
     def _close(self, made: Any) -> None:
-        closed = self._stop_request.closing(self._left_open) if self._outcome_known else lambda: None
-        made.close()
-        closed()
+        closed = self._stop_request.closing(self._left_open) if self._outcome_known else None
+        try:
+            made.close()
+        finally:
+            if closed:
+                closed()
 
     def _left_open(self) -> None:
         text = f"What was open has not closed for {StopRequest.CLOSE_S:g} s: the command ends without it. Does env.close hang?"

@@ -6,7 +6,7 @@ from machine import Machine, spaces
 from max_entropy_machine import ACTION, OBS, SEED
 from pydantic import ValidationError
 from slow import SlowUpdate, affine, compare, copy_of, follow_targets, squashed
-from slow_sequences import CELLS, LEARNT, ROWS, random_block, remember
+from slow_sequences import CELLS, LEARNT, ROWS, compare_paddings, random_block, remember
 
 from drl_cli.algorithms import rnnsac, rnnsac_graph
 from drl_cli.algorithms.rnnsac import RNNSACConfig
@@ -138,18 +138,7 @@ def test_update_matches_the_papers_in_float64(keys):
 
 def test_what_stands_in_padding_changes_nothing():
     made = config(prioritized_replay=True)
-    block = random_block(made)
-    other, pads = {name: values.copy() for name, values in block.items()}, block["mask"] == 0
-    assert 3 < pads.sum() < pads.size - 3
-    for name in ("action", "reward", "discount", "ahead"):
-        other[name][pads] = {"ahead": 1}.get(name, 0.7)
-    found = []
-    for each in (block, other):
-        with machine(made) as running:
-            out = running.run(each, 3)
-            found.append({**out["stats"], **running.values(), "priority": out["rows"]["priority"]})
-    for name, value in found[0].items():
-        np.testing.assert_allclose(found[1][name], value, rtol=1e-4, atol=1e-6, err_msg=name)
+    compare_paddings(lambda: machine(made), random_block(made))
 
 
 def test_policy_has_a_state_and_the_critics_an_lstm_of_their_own():
