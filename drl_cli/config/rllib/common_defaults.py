@@ -12,6 +12,7 @@ from typing import Any
 from drl_cli.config.key_description import fields_of, section_of
 from drl_cli.config.schema import Section
 from drl_cli.config.sections.exploration import types_of
+from drl_cli.config.sections.off_policy import RecurrentReplayKeys
 
 UNREAD: dict[tuple[str, ...], Any] = {
     ("batch_mode",): "truncate_episodes",
@@ -106,10 +107,10 @@ def clashes(mapping: dict[str, Any], schema: type[Section]) -> list[tuple[tuple[
     if mapping.get("exploration_config") == drawn and exploring and drawn["type"] not in types_of(exploring):
         own = exploring.model_fields["type"].default
         found.append((("exploration_config",), f"a policy that draws no actions explores by {own}"))
-    model = section_of(fields["model"]) if "model" in fields else None
     given = mapping.get("model")
-    if isinstance(given, dict) and given.get("use_lstm") is False and model and _is_recurrent(model):
-        found.append((("model", "use_lstm"), "this algorithm is the one with an LSTM; DQN is the same without"))
+    if isinstance(given, dict) and given.get("use_lstm") is False and issubclass(schema, RecurrentReplayKeys):
+        text = f"this algorithm is the one with an LSTM; {schema.without_memory} is the same without"
+        found.append((("model", "use_lstm"), text))
     if isinstance(given, dict) and given.get("vf_share_layers") is True and "cg_iterations" in fields:
         found.append(
             (("model", "vf_share_layers"), "the fit of the value would move TRPO's policy out of its trust region")
@@ -134,7 +135,3 @@ def clashes(mapping: dict[str, Any], schema: type[Section]) -> list[tuple[tuple[
         if mapping.get(name) == default:
             found.append(((name,), "a step is made in NumPy"))
     return found
-
-
-def _is_recurrent(model: type[Section]) -> bool:
-    return "use_lstm" in model.model_fields and model.model_fields["use_lstm"].default is True

@@ -183,6 +183,17 @@ def test_common_config_keeps_the_exploration_of_an_algorithm_that_draws_no_actio
         assert any(text.startswith('exploration_config {"type": "StochasticSampling"} is RLlib\'s') for text in notices)
 
 
+@pytest.mark.parametrize(("name", "without"), [("R2D2", "DQN"), ("RNNSAC", "SAC"), ("RNNTD3", "TD3")])
+def test_common_use_lstm_false_named_dqn_for_every_recurrent_algorithm(name, without):
+    config, problems, notices = reading(name, {"model": {"use_lstm": False}})
+    assert not problems and config.model.use_lstm
+    assert [
+        text
+        for text in notices
+        if text.endswith(f"this algorithm is the one with an LSTM; {without} is the same without.")
+    ]
+
+
 def test_other_value_than_the_common_default_is_still_refused_with_what_is_read_instead():
     assert reading("TD3", {"model": {"fcnet_hiddens": [64]}})[1] == [
         "model.fcnet_hiddens: the layers are actor_hiddens and critic_hiddens (--config)."
