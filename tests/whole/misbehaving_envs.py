@@ -128,4 +128,4 @@ class HangsOnClose(Well):
 
 
 for _kind in (Well, *Well.__subclasses__()):
-    gymnasium.register(f"{_kind.__name__}-v0", entry_point=_kind)
+    gymnasium.register(f"Misbehaving{_kind.__name__}-v0", entry_point=_kind)

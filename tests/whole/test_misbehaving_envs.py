@@ -38,7 +38,7 @@ WORDS = ["-s", "num_workers=0", "-s", "num_envs_per_worker=2", "-s", "num_rollou
 def test_run_in_an_environment_that_misbehaves_goes_on_or_ends_with_one_line(name, tmp_path, capsys, monkeypatch):
     monkeypatch.syspath_prepend(str(Path(__file__).parent))
     monkeypatch.setattr(getattr(importlib.import_module("misbehaving_envs"), name), "made", 0)
-    env = f"misbehaving_envs:{name}-v0"
+    env = f"misbehaving_envs:Misbehaving{name}-v0"
     words = ["train", "--run", "ARS", "--env", env, *WORDS, "--stop", "training_iteration=12"]
     code = cli.main([*words, "-s", "evaluation_interval=null", "--local-dir", str(tmp_path)])
     said = [line for line in capsys.readouterr().err.splitlines() if line.startswith("Error: ")]
@@ -49,7 +49,8 @@ def test_run_in_an_environment_that_misbehaves_goes_on_or_ends_with_one_line(nam
 
 @pytest.mark.process
 def test_run_whose_environment_hangs_in_close_was_never_over(tmp_path):
-    words = ["train", "--run", "ARS", "--env", "misbehaving_envs:HangsOnClose-v0", *WORDS, "--local-dir", str(tmp_path)]
+    env = "misbehaving_envs:MisbehavingHangsOnClose-v0"
+    words = ["train", "--run", "ARS", "--env", env, *WORDS, "--local-dir", str(tmp_path)]
     words += ["-s", "evaluation_interval=null", "--stop", "training_iteration=12"]
     hurried = (
         "import sys; from drl_cli import cli; from drl_cli.stop_request import StopRequest; "
