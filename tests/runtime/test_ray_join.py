@@ -45,15 +45,18 @@ def foreign():
     options = f"start --head --block --num-cpus 2 --port {port} --node-ip-address 127.0.0.1 --include-dashboard false"
     command = [str(Path(sys.executable).with_name("ray")), *options.split(), "--temp-dir", str(folder)]
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, start_new_session=True) as head:
+        own, daemons = psutil.Process(head.pid), []
         try:
             for line in head.stdout:
                 if STARTED in line:
                     break
-            yield f"127.0.0.1:{port}", psutil.Process(head.pid)
+            daemons = own.children(recursive=True)
+            yield f"127.0.0.1:{port}", own
         finally:
-            family = psutil.Process(head.pid).children(recursive=True) if head.poll() is None else []
+            # Where a daemon has been killed, the head ends of its own accord; the others may outlive it.
+            family = own.children(recursive=True) if head.poll() is None else daemons
             head.send_signal(signal.SIGTERM)
-            _, alive = psutil.wait_procs([psutil.Process(head.pid), *family], timeout=8)
+            _, alive = psutil.wait_procs([own, *family], timeout=8)
             for one in alive:
                 one.kill()
             head.stdout.close()
