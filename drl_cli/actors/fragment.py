@@ -5,14 +5,18 @@ Used by ``rollout_worker``. A policy acts on stacks of frames; the fragment hold
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np
 
 from drl_cli.actors.initial_priorities import first_priorities
 from drl_cli.experience.advantages import n_step
+from drl_cli.policies.nets import Heads
 from drl_cli.policies.numpy_policy import NumpyPolicy
 from drl_cli.policies.policy_spec import PolicySpec
+
+HEAD = "head/"
+"""Before the names of columns of heads, which stand there until log-probabilities are made of them."""
 
 
 class Fragment:
@@ -29,11 +33,11 @@ class Fragment:
             "terminated": np.zeros(shape, bool),
             "truncated": np.zeros(shape, bool),
         }
-        self._is_scored = spec.scored
-        if self._is_scored:
+        if spec.scored:
             self.columns["logp"] = np.zeros(shape, np.float32)
         if spec.state:
             self.columns["position"] = np.zeros(shape, np.int32)
+        self._drawn_from = shape[0]  # the first step whose action was drawn from the policy's heads
         self._cut = np.full(shape[1], cut)
         self._ends = {}  # (step, env) -> (the real last observation, the state with which to look at it)
         self._is_stacked, self._is_scored = spec.frames > 1, spec.scored
@@ -67,14 +71,17 @@ class Fragment:
     ) -> None:
         """Note what was seen, [N, *stacked_shape], and done before a step; with ``env`` [1, …] of that one alone.
 
-        ``scores``: of the policy's action, {"logp": [N]}, for policies with ``spec.scored``.
+        ``scores``: of policies with ``spec.scored``, {"logp": [N]}, or {head: [N, …]} of which ``close`` makes that.
         """
         at = step if env is None else (step, slice(env, env + 1))
         columns = self.columns
         columns["obs"][at] = stacked[..., -self._channels :] if self._is_stacked else stacked
         columns["action"][at] = action
         if self._is_scored and scores is not None:
-            columns["logp"][at] = scores["logp"]
+            if "logp" in scores:
+                columns["logp"][at] = scores["logp"]
+            else:
+                self._drawn(step, at, scores)
         if self._is_stacked:
             if self._stacks is not None:
                 self._stacks[at] = stacked
@@ -82,6 +89,14 @@ class Fragment:
                 self._first_stacks = stacked.copy()
             elif step == 0:
                 self._first_stacks[env] = stacked[0]
+
+    def _drawn(self, step: int, at: int | tuple[int, slice], heads: Mapping[str, np.ndarray]) -> None:
+        self._drawn_from = min(self._drawn_from, step)
+        for name, values in heads.items():
+            column = HEAD + name
+            if column not in self.columns:
+                self.columns[column] = np.zeros((*self.shape, *values.shape[1:]), values.dtype)
+            self.columns[column][at] = values
 
     def remember(
         self, step: int, position: np.ndarray | int, state: tuple[np.ndarray, ...], env: int | None = None
@@ -120,12 +135,19 @@ class Fragment:
             self._ends[step - 1, env] = (columns["obs"][step, env].copy(), state)
 
     def close(
-        self, tail_obs: np.ndarray, tail_state: tuple[np.ndarray, ...] = (), lengths: np.ndarray | None = None
+        self,
+        tail_obs: np.ndarray,
+        tail_state: tuple[np.ndarray, ...] = (),
+        lengths: np.ndarray | None = None,
+        score: Callable[[Heads, np.ndarray], Heads] | None = None,
     ) -> dict[str, np.ndarray]:
         """Add the columns that are known at the end, and return all.
 
         ``tail_state``: the recurrent state after the last steps; ``lengths`` [N]: of complete episodes, their real steps.
+        ``score``: ``NumpyPolicy.scores`` of the policy whose heads came with the steps, if any did.
         """
+        if score is not None:
+            self._score(score)
         columns = self.columns
         if lengths is not None:
             columns = {name: array[: lengths.max()] for name, array in columns.items()}
@@ -145,6 +167,19 @@ class Fragment:
                 columns["stack"] = self._first_stacks
         self.columns = columns
         return columns
+
+    def _score(self, score: Callable[[Heads, np.ndarray], Heads]) -> None:
+        """Put the log-probabilities of drawn actions in the place of their heads: one call for all costs a tenth."""
+        heads = {name: self.columns.pop(name) for name in list(self.columns) if name.startswith(HEAD)}
+        if heads:
+            first = self._drawn_from
+
+            def rows(column: np.ndarray) -> np.ndarray:
+                return column[first:].reshape(-1, *column.shape[2:])
+
+            given = {name.removeprefix(HEAD): rows(column) for name, column in heads.items()}
+            found = score(given, rows(self.columns["action"]))["logp"]
+            self.columns["logp"][first:] = found.reshape(-1, self.shape[1])
 
     def judge(
         self, policy: NumpyPolicy, tail_stacked: np.ndarray, window: tuple[float, int], scale: np.float32 | float

@@ -117,6 +117,7 @@ class PolicySlots:
         stacked = self.frames.stacked()
         policy = self.policy if self._block is None else self.policy.for_rows(rows, self._block)
         action, after, scores = self.exploration.act(policy, stacked, self._state, rng, steps)
+        scores = scores if "logp" in scores else policy.scores(scores, action)
         if given:
             for stream, chosen_elsewhere in given.items():
                 action[stream] = chosen_elsewhere

@@ -97,9 +97,11 @@ class RolloutWorker:
         self._pulls = WeightPulls(server, identity["index"])
         self._sequence, self._steps = 0, 0
         self._cut = np.zeros(config.num_envs_per_worker, bool)  # environments whose next step continues nothing
-        self._returns = np.zeros(config.num_envs_per_worker)
+        self._returns = [0.0] * config.num_envs_per_worker
         self._successes: list[bool] = []  # of episodes that have ended since the last fragment
-        self._lengths = np.zeros(config.num_envs_per_worker, np.int64)
+        self._began = [
+            0
+        ] * config.num_envs_per_worker  # after how many of the worker's steps the running episodes began
         self._position = np.zeros(config.num_envs_per_worker, np.int32)  # in what is learnt from as an episode: a life
         self._started = False
 
@@ -177,7 +179,7 @@ class RolloutWorker:
             if step + 1 < shape[0] and self.is_cut():
                 fragment.shorten(step + 1)
                 break
-        columns = fragment.close(envs.obs(), self._state, lengths)
+        columns = fragment.close(envs.obs(), self._state, lengths, policy.scores)
         closed = ClosedFragment(columns, policy.weights, fragment, seconds)
         for transform in self._transforms:
             transform(closed)
@@ -226,9 +228,11 @@ class RolloutWorker:
             ends += end
         fragment.rewarded(step, rewards)
         policy.rewarded(self._state, rewards)
-        self._returns += rewards
-        self._lengths += 1
-        self._position += 1
+        for env, reward in enumerate(rewards):
+            self._returns[env] += reward
+        self._steps += 1
+        if state:
+            self._position += 1
         for env, terminated, truncated, last_obs in ends:
             seen_as = (False, True) if self._config.no_done_at_end else (terminated, truncated)
             fragment.ended(step, env, seen_as, last_obs, self._state)
@@ -236,8 +240,7 @@ class RolloutWorker:
         if going is not None and len(going) < envs.count:
             for env in set(range(envs.count)).difference(going):  # it stands still at the beginning of its next episode
                 self._forget(env)
-                self._lengths[env] -= 1
-        self._steps += 1
+                self._began[env] += 1
         seconds["policy"] += acted - began
         seconds["env"] += time.perf_counter() - acted
         return {env for env, *_ in ends}
@@ -248,7 +251,7 @@ class RolloutWorker:
         while outcome is None:
             fragment.broken(step, env)
             self._forget(env)
-            self._returns[env], self._lengths[env] = 0.0, 0
+            self._returns[env], self._began[env] = 0.0, self._steps
             obs = self._envs.one_stacked(env)
             state = tuple(part[env : env + 1].copy() for part in self._state)
             chosen, after, scores = self._exploration.act(self._policy, obs, state, self._rng, self._steps, env)
@@ -269,11 +272,11 @@ class RolloutWorker:
         self._forget(env)
         if self._envs.is_mid_game(env):
             return  # a life was lost: an end to learn from, but the score is the whole game's
-        episodes.append((float(self._returns[env]), int(self._lengths[env])))
+        episodes.append((self._returns[env], self._steps - self._began[env]))
         success = success_of(self._envs.infos[env])
         if success is not None:
             self._successes.append(success)
-        self._returns[env], self._lengths[env] = 0.0, 0
+        self._returns[env], self._began[env] = 0.0, self._steps
 
     def _forget(self, env: int) -> None:
         """What is learnt from as an episode has ended, or was broken off, in environment ``env``: the next begins afresh."""
@@ -288,7 +291,7 @@ class RolloutWorker:
             self._envs.reset()
             self._started = True
         arrays, envs = self._envs.state()
-        arrays["returns"], arrays["lengths"] = self._returns.copy(), self._lengths.copy()
+        arrays["returns"], arrays["lengths"] = np.array(self._returns), self._steps - np.array(self._began, np.int64)
         arrays["cut"] = self._cut.copy()
         if self._state:
             arrays |= {f"state_{index}": part.copy() for index, part in enumerate(self._state)}
@@ -326,7 +329,7 @@ class RolloutWorker:
         differing = self._load_envs(arrays, facts)
         self._started = True
         set_state(self._rng, rng)
-        self._returns, self._lengths = arrays["returns"].copy(), arrays["lengths"].copy()
+        self._returns, self._began = arrays["returns"].tolist(), (steps - arrays["lengths"]).tolist()
         self._sequence, self._steps = sequence, steps
         self._explore_at(place)
         self._exploration.load(_under("exploration/", arrays), exploring)
@@ -336,7 +339,7 @@ class RolloutWorker:
         for env in differing:
             self._envs.restart(env)
             self._forget(env)
-            self._returns[env], self._lengths[env], self._cut[env] = 0.0, 0, True
+            self._returns[env], self._began[env], self._cut[env] = 0.0, self._steps, True
         return len(differing)
 
     def _load_envs(self, arrays: Mapping[str, np.ndarray], facts: Mapping[str, Any]) -> list[int]:

@@ -65,7 +65,10 @@ class WeightWait:
 
 
 class WeightPulls:
-    """The weights that a worker acts with: one pull is outstanding at the parameter server and adopted when it has come."""
+    """The weights that a worker acts with: one pull is outstanding at the parameter server and adopted when it has come.
+
+    A worker that waits for a version asks when it begins to wait: there is nothing new before that.
+    """
 
     def __init__(self, server: Handle, worker: int) -> None:
         """``worker``: its index."""
@@ -80,6 +83,9 @@ class WeightPulls:
         """
         waiting = WeightWait(self._worker, min_version)
         while True:
+            is_old = (
+                self._pull is not None
+            )  # asked for at an earlier fragment: what has been pushed since may be missing
             if self._pull is None:
                 self._pull = self._server.call("pull", self.version, max_version)
             if not self._pull.done() and min_version <= self.version:
@@ -90,6 +96,7 @@ class WeightPulls:
                 take(widened(weights))
             if min_version <= self.version:
                 break
-            waiting.pause(self.version)
-        if self._server.is_remote:
+            if not is_old:
+                waiting.pause(self.version)
+        if self._server.is_remote and not min_version:
             self._pull = self._server.call("pull", self.version)

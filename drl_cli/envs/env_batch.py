@@ -66,7 +66,7 @@ class EnvBatch:
         self._tasks = EnvTasks(setup, count)
         self._envs: list[Any] = [None] * count  # gymnasium.Env or RemoteEnv; None: not made yet
         self._is_spent = [True] * count  # whether the next seed needs a new object: there is none yet, or it raised
-        self._began = np.zeros(count, np.int64)  # after how many logged actions the running episode began
+        self._began = [0] * count  # after how many logged actions the running episode began
         self._mid_game = [False] * count
         # Made by the first reset, which knows the shapes: actions since the last seed, for exact resume, and observations.
         self._logs: ActionLogs = None  # type: ignore[assignment]
@@ -116,6 +116,8 @@ class EnvBatch:
         going_on = self._cut_at_horizon(self._horizon, ended, failed) if self._horizon is not None else ()
         if any(self._seeds.failures):
             self._seeds.worked(set(which).difference(failed))
+        if not failed and not ended:
+            return Stepped(rewards, [], [])
         ends = []
         for index in sorted({*failed, *ended}):
             if index in failed:
@@ -167,8 +169,8 @@ class EnvBatch:
     ) -> set[int]:
         """Add the episodes that have reached the horizon to ``ended``; returns those whose environment goes on (soft)."""
         going_on = set()
-        for index in np.flatnonzero(self._logs.lengths - self._began >= horizon).tolist():
-            if index in failed:
+        for index in range(self.count):
+            if index in failed or self.episode_length(index) < horizon:
                 continue
             if self._soft and index not in ended:
                 going_on.add(index)
@@ -198,12 +200,12 @@ class EnvBatch:
         self.bad_steps += 1
         self._is_spent[index] = True
         self._viewers[index].broken()
-        self.notes.append(self._seeds.failed(index, error, f"step {self._logs.lengths[index]}"))
+        self.notes.append(self._seeds.failed(index, error, f"step {self._logs.length(index)}"))
         self.restart(index)
 
     def episode_length(self, index: int) -> int:
         """Return the steps of the running episode of environment ``index``."""
-        return int(self._logs.lengths[index] - self._began[index])
+        return self._logs.length(index) - self._began[index]
 
     def is_mid_game(self, index: int) -> bool:
         """Whether the running episode of environment ``index`` is a further life of a game that began before it."""
@@ -246,7 +248,7 @@ class EnvBatch:
         """
         if goes_on:
             self._frames.begin(index, self.one_obs(index)[0].copy())  # no stack reaches back over an end
-            self._began[index] = self._logs.lengths[index]
+            self._began[index] = self._logs.length(index)
             self._notify_end(index)
             self._notify_begin(index)
             return
@@ -281,7 +283,7 @@ class EnvBatch:
         """Whether the next episode goes on from the present one without a seed."""
         if game_goes_on(self._envs[index]):
             return True
-        return not self._is_spent[index] and bool(self._logs.lengths[index] < self._plan["fresh_after"])
+        return not self._is_spent[index] and self._logs.length(index) < self._plan["fresh_after"]
 
     def _again(self, index: int) -> None:
         """Begin the next life or game in the same object, without a seed."""
@@ -317,7 +319,7 @@ class EnvBatch:
         if not is_finite(obs, 0.0):
             raise FloatingPointError("the first observation is not finite")
         self._frames.begin(index, obs)
-        self._began[index] = self._logs.lengths[index]
+        self._began[index] = self._logs.length(index)
 
     def _replace(self, index: int) -> None:
         """Put a new object in the place of a spent one, if there is one."""

@@ -20,6 +20,7 @@ class FrameStack:
         """``shape``: of one observation; ``dtype``: of what is kept; ``frames``: how many stand in a stack."""
         self.shape, self._size, self._frames = tuple(shape), shape[-1], frames
         self._stack = np.zeros((rows, *shape[:-1], shape[-1] * frames), dtype)
+        self._newest = self._stack[..., -self._size :]  # a view
 
     @property
     def dtype(self) -> np.dtype:
@@ -60,11 +61,10 @@ class FrameStack:
         """Return the streams whose newest frame holds a number that is not finite; the sum of squares settles most."""
         if self._stack.dtype == np.uint8:
             return []
-        newest = self._stack[..., -self._size :].reshape(len(self._stack), -1)
-        flat = newest.reshape(-1)
+        flat = self._newest.ravel()
         if math.isfinite(flat.dot(flat)):
             return []
-        return np.flatnonzero(~np.isfinite(newest).all(axis=1)).tolist()
+        return np.flatnonzero(~np.isfinite(flat.reshape(len(self._stack), -1)).all(axis=1)).tolist()
 
     def load(self, stacks: np.ndarray) -> None:
         """Take over ``stacked``. Raises ValueError for another shape."""
@@ -74,7 +74,7 @@ class FrameStack:
 
     def newest(self, rows: slice = slice(None)) -> np.ndarray:
         """Return a copy of the newest frames, [N, *shape], of all streams or of those in the slice ``rows``."""
-        return self._stack[rows, ..., -self._size :].copy()
+        return self._newest[rows].copy()
 
     def stacked(self, rows: slice = slice(None)) -> np.ndarray:
         """Return a copy of the stacks, [N, H, W, C·frames], of all streams or of those in the slice ``rows``."""

@@ -75,6 +75,8 @@ class ChoiceUnits:
             self.counts = np.asarray([action.n])
         else:
             self.counts = np.asarray(action.nvec if isinstance(action, MultiDiscreteSpec) else [2] * action.n)
+        start = 0 if isinstance(action, MultiBinarySpec) else np.asarray(action.start, np.int64)
+        self._start = start if np.any(start) else None
 
     def recorded(self, action: np.ndarray) -> np.ndarray:
         """Return ``action``: recordings count from 0, whatever the environment's ``start``."""
@@ -88,7 +90,8 @@ class ChoiceUnits:
         """Return whole numbers from the environment's start on: int64, of switches int8, gymnasium's own."""
         if isinstance(self._action, MultiBinarySpec):
             return action.astype(np.int8)
-        return action.astype(np.int64) + np.asarray(self._action.start, np.int64)
+        whole = action.astype(np.int64)
+        return whole if self._start is None else whole + self._start
 
     def encoded(self, action: np.ndarray) -> np.ndarray:
         """Return choices one-hot, bool [N, size], switches as they are."""

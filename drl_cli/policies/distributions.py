@@ -89,7 +89,8 @@ class Categorical:
 
     def logp(self, heads: Heads, action: np.ndarray) -> np.ndarray:
         """Return the log-probability of ``action`` int32 [N], float32 [N]."""
-        return log_softmax(fill(heads["logits"], heads))[np.arange(len(action)), action]
+        shifted, log_sum = _log_softmax_parts(fill(heads["logits"], heads))
+        return shifted[np.arange(len(action)), action] - log_sum[:, 0]
 
     def entropy(self, heads: Heads) -> np.ndarray:
         """Return the entropy, float32 [N]."""
@@ -181,13 +182,19 @@ def fill(values: np.ndarray, heads: Heads) -> np.ndarray:
 
 def drawn(logits: np.ndarray, rng: np.random.Generator) -> np.ndarray:
     """Return one draw per row from the softmax of ``logits`` […, n], int32 […] (the Gumbel-max trick)."""
-    return np.argmax(logits + rng.gumbel(size=logits.shape), axis=-1).astype(np.int32)
+    return (logits + rng.gumbel(size=logits.shape)).argmax(axis=-1).astype(np.int32)
 
 
 def log_softmax(logits: np.ndarray) -> np.ndarray:
     """Return the logarithm of the softmax over the last axis, of the shape and dtype of ``logits``."""
+    shifted, log_sum = _log_softmax_parts(logits)
+    return shifted - log_sum
+
+
+def _log_softmax_parts(logits: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Return (x […, n], y […, 1]) with ``log_softmax(logits)`` = x - y."""
     shifted = logits - logits.max(axis=-1, keepdims=True)
-    return shifted - np.log(np.exp(shifted).sum(axis=-1, keepdims=True))
+    return shifted, np.log(np.exp(shifted).sum(axis=-1, keepdims=True))
 
 
 def _bounded(log_std: np.ndarray) -> np.ndarray:
@@ -208,7 +215,8 @@ class _Stretched:
 
     def __init__(self, spec: PolicySpec) -> None:
         low, high = box(spec.action).policy_bounds()
-        self._half, self._middle = (high - low) / 2, (high + low) / 2
+        # [1, A]: with the one row of a single environment NumPy's fast path for equal shapes.
+        self._half, self._middle = (high - low)[None] / 2, (high + low)[None] / 2
 
     def __call__(self, x: np.ndarray) -> np.ndarray:
         return np.tanh(x) * self._half + self._middle

@@ -84,7 +84,7 @@ class Forward:
             self._slices = {head: slice(end - size, end) for (head, size), end in zip(affine, ends, strict=True)}
         else:
             self._own = {head: self._layers_of(head, size) for head, size in affine}
-        self._free = {head: self._of(f"{head}/free") for head in net.free_heads}
+        self._free = {head: self._row(self._of(f"{head}/free")) for head in net.free_heads}
         self._variances = np.exp(2.0 * self._of("log_std/kernel")) if net.sde else None
         self._lstm = (self._of("lstm/kernel"), self._of("lstm/bias")) if net.lstm else None
 
@@ -148,15 +148,16 @@ class Forward:
     def heads(self, x: np.ndarray, rng: np.random.Generator | None = None) -> Heads:
         """Map ``features`` to {head: float32 [N, size]}, or [C, N, size] for C copies."""
         heads = self._all_heads(x) if self._together else self._each_head(x, rng)
-        for head, values in self._free.items():
-            heads[head] = np.broadcast_to(self._row(values), (*x.shape[:-1], values.shape[-1]))
+        for head, row in self._free.items():
+            shape = (*x.shape[:-1], row.shape[-1])
+            heads[head] = row if row.shape == shape else np.broadcast_to(row, shape)
         if self._variances is not None:
             heads["log_std"] = 0.5 * np.log(np.square(x) @ self._variances + SDE_EPSILON)
             heads["features"] = x
         return heads
 
     def _all_heads(self, x: np.ndarray) -> Heads:
-        out = x @ self._head_kernel
+        out = _product(x, self._head_kernel)
         out += self._head_bias
         return {head: out[..., part] for head, part in self._slices.items()}
 
@@ -214,7 +215,7 @@ class Forward:
         kernel, bias, norm, activation, noisy = layer
         if noisy and rng is not None:
             kernel, bias = self._drawn(noisy, rng)
-        x = x @ kernel
+        x = _product(x, kernel)
         x += bias
         if norm is not None:
             x -= x.mean(axis=-1, keepdims=True)
@@ -263,15 +264,15 @@ class Forward:
         return self._weights[f"{self._net.name}/{name}"]
 
     def _row(self, values: np.ndarray) -> np.ndarray:
-        """Values per unit [(C,) U], to be added to rows [(C,) N, U]."""
-        return values[:, None] if self._net.copies > 1 else values
+        """Values per unit [(C,) U] as [(C,) 1, U], to be added to rows [(C,) N, U]; equal shapes (N = 1) cost a fifth."""
+        return values[..., None, :]
 
 
 class _ResidualForward:
     """The residual blocks of a ``nets.Residual``, ready to run."""
 
     def __init__(self, layer: Residual, values: Weights) -> None:
-        """``values``: {name within the layer: float32}, kernels [(C,) I, U], all others as rows, [U] or [C, 1, U]."""
+        """``values``: {name within the layer: float32}, kernels [(C,) I, U], all others as rows, [(C,) 1, U]."""
         self._blocks, self._values = [f"block_{index}" for index in range(layer.blocks)], values
         self._activation = ACTIVATION[layer.activation]
 
@@ -284,7 +285,7 @@ class _ResidualForward:
         return self._normed(x, "")
 
     def _affine(self, x: np.ndarray, scope: str) -> np.ndarray:
-        x = x @ self._values[f"{scope}kernel"]
+        x = _product(x, self._values[f"{scope}kernel"])
         x += self._values[f"{scope}bias"]
         return x
 
@@ -315,6 +316,11 @@ class BlockForward:
             heads[head] = np.zeros((len(x), *first.shape[1:]), first.dtype)
             heads[head][rows] = np.concatenate([part[head] for part in parts])[: len(rows)]
         return heads
+
+
+def _product(x: np.ndarray, kernel: np.ndarray) -> np.ndarray:
+    """Return ``x @ kernel``; ``dot`` has the same bits for two matrices, and costs a third for a few rows."""
+    return x.dot(kernel) if x.ndim == 2 == kernel.ndim else x @ kernel
 
 
 def noise_of(rng: np.random.Generator, shape: tuple[int, ...]) -> np.ndarray:

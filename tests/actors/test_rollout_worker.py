@@ -257,7 +257,7 @@ def test_waiting_for_weights_pauses_longer_and_longer_between_two_looks(monkeypa
     token, _ = _worker(started=late).collect(min_version=1, max_version=4)
     assert token.meta.version == 1
     assert pauses == [0.001, 0.002, 0.004, 0.008, 0.016, 0.032, 0.05, 0.05, 0.05]
-    assert late.pulls[:10] == [("pull", 0, 4)] * 10 and len(late.pulls) == 10 + is_remote
+    assert late.pulls == [("pull", 0, 4)] * 10
 
 
 def test_weights_that_never_come_end_the_wait_with_an_error(monkeypatch):
@@ -268,9 +268,21 @@ def test_weights_that_never_come_end_the_wait_with_an_error(monkeypatch):
         _worker(started=_Late(3, False)).collect(min_version=2)
 
 
-def test_nothing_waits_where_no_version_is_asked_for(monkeypatch):
+@pytest.mark.parametrize("is_remote", [False, True])
+def test_nothing_waits_where_no_version_is_asked_for(monkeypatch, is_remote):
     monkeypatch.setattr(weight_pulls.time, "sleep", lambda seconds: pytest.fail("it slept"))
-    assert _worker(started=_Late(5, False)).collect()[0].meta.version == 0
+    late = _Late(5, is_remote)
+    assert _worker(started=late).collect()[0].meta.version == 0
+    assert len(late.pulls) == 1 + is_remote  # the next fragment finds an answer
+
+
+def test_no_pause_follows_an_answer_that_is_older_than_the_wait(monkeypatch):
+    monkeypatch.setattr(weight_pulls.time, "sleep", lambda seconds: pytest.fail("it slept"))
+    late = _Late(2, True)
+    worker = _worker(started=late)
+    worker.collect()  # asks for the next fragment; the weights are pushed after that
+    assert worker.collect(min_version=1)[0].meta.version == 1
+    assert len(late.pulls) == 3
 
 
 # -- exploration ------------------------------------------------------------------------------------------------

@@ -22,7 +22,7 @@ LSTM = {"use_lstm": True, "lstm_cell_size": 3, "max_seq_len": 4}
 WHOLE = {"batch_mode": "complete_episodes"}
 
 
-def _made(*plan, model=None, **keys):
+def _made(*plan, model=None, random_steps=0, **keys):
     config = PPOConfig.model_validate(SMALL | {"model": {"fcnet_hiddens": [4]} | (model or {})} | keys)
     spec = actor_critic_nets.policy_spec(config, SPACES)
     weights = actor_critic_nets.initial_weights(config, spec, 5)
@@ -30,7 +30,7 @@ def _made(*plan, model=None, **keys):
     handle = server()
     handle.call("push", {"default_policy": weights})
     Scripted.begin(*plan)
-    return RolloutWorker(config, ENV, spec, identity(3, 0), handle), NumpyPolicy(spec, weights)
+    return RolloutWorker(config, ENV, spec, identity(3, random_steps), handle), NumpyPolicy(spec, weights)
 
 
 def _walked(policy, columns, env=0):
@@ -65,6 +65,16 @@ def test_a_step_that_is_taken_again_has_the_log_probability_of_its_second_action
     expected = -0.5 * ((columns["action"][:, 0, 0] - mean) / std) ** 2 - np.log(std) - 0.5 * np.log(2 * np.pi)
     np.testing.assert_allclose(columns["logp"][:, 0], expected, atol=1e-4)
     assert columns["truncated"][:, 0].tolist() == [False, True, False, False, False]
+
+
+@pytest.mark.parametrize("keys", [{}, WHOLE])
+def test_log_probabilities_of_uniform_actions_stand_before_those_of_the_policy_s_own(keys):
+    worker, policy = _made({"ends": (5, "terminated")}, random_steps=2, **keys)
+    columns = worker.collect(1)[1]
+    own = policy.scores(policy.heads(columns["obs"][:, 0]), columns["action"][:, 0])["logp"]
+    np.testing.assert_allclose(columns["logp"][:2, 0], -np.log(2.0), rtol=1e-6)  # within ±1
+    np.testing.assert_allclose(columns["logp"][2:, 0], own[2:], rtol=1e-5)
+    assert not any(name.startswith("head/") for name in columns)
 
 
 def test_states_behind_ends_and_tails_are_those_that_the_episode_had_led_to():

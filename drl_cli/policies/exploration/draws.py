@@ -102,8 +102,10 @@ class StochasticSampling:
         self.memory = {}
 
     def act(self, policy: NumpyPolicy, obs: np.ndarray, state: State, rng: np.random.Generator, at: At) -> Acted:
-        """See ``interface.Exploration``."""
-        return policy.act(obs, state, rng, True)
+        """See ``interface.Exploration``; log-probabilities are computed of a whole fragment, which costs a tenth."""
+        heads, state = policy.stepped(obs, state, rng)
+        action = policy.drawn(heads, rng)
+        return action, policy.noted(state, action), heads if policy.spec.scored else {}
 
     def logp(self, policy: NumpyPolicy, obs: np.ndarray, state: State, action: np.ndarray, at: At) -> np.ndarray | None:
         """See ``interface.Exploration``."""

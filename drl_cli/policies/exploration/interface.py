@@ -28,7 +28,7 @@ Level: TypeAlias = "Callable[[int, slice], Any]"  # a float, or float64 [n]
 At: TypeAlias = "tuple[int, slice]"
 """(env steps of the run so far, the slice of the worker's environments that the rows belong to)."""
 Acted: TypeAlias = "tuple[np.ndarray, State, Heads]"
-"""(action [n, …], next recurrent state, columns such as "logp")."""
+"""(action [n, …], next recurrent state, the column "logp" or the heads of which ``NumpyPolicy.scores`` makes it)."""
 
 
 class Place(TypedDict):
