@@ -160,10 +160,8 @@ def test_one_stream_of_a_ladder_is_one_environment_whatever_its_agents():
 
 def test_all_rows_act_together_whoever_has_the_turn(monkeypatch):
     worker, _ = agents_worker(monkeypatch, "ppo", SHARED)
-    seen = []
-    slots = worker._slots["default_policy"]
-    act = slots.policy.act
-    monkeypatch.setattr(slots.policy, "act", lambda obs, *rest: (seen.append(len(obs)), act(obs, *rest))[1])
+    seen, heads = [], Forward.heads
+    monkeypatch.setattr(Forward, "heads", lambda net, x, *rest: (seen.append(len(x)), heads(net, x, *rest))[1])
     worker.collect()
     assert set(seen) == {6}  # two environments of three agents
 
