@@ -146,11 +146,12 @@ class Fragment:
         ``tail_state``: the recurrent state after the last steps; ``lengths`` [N]: of complete episodes, their real steps.
         ``score``: ``NumpyPolicy.scores`` of the policy whose heads came with the steps, if any did.
         """
+        if lengths is not None:
+            self.shorten(int(lengths.max()))
         if score is not None:
             self._score(score)
         columns = self.columns
         if lengths is not None:
-            columns = {name: array[: lengths.max()] for name, array in columns.items()}
             padding = np.arange(lengths.max())[:, None] >= lengths
             for name in columns:
                 columns[name][padding] = 0
