@@ -67,6 +67,9 @@ class StopCondition:
         """
         return lambda: None
 
+    def end_stuck(self) -> None:
+        """End this process, whose run cannot go on and does not return; this condition, which ends none, only returns."""
+
 
 class StopRequest(StopCondition):
     """Turns SIGINT, SIGTERM and SIGHUP into a flag that the training loop polls, and ends a process that does not poll it.
@@ -86,6 +89,7 @@ class StopRequest(StopCondition):
     CLOSE_S = 30.0  # for all that is open when a run is over, such as an environment that hangs in close
     has_come = False  # whether this process has had one of these signals
     LAST_ACTS_S = 1.0  # for all that is registered to be called before such an end
+    STUCK_S = 20.0  # the same where nobody waits for the end
 
     def __init__(self, on_first: Callable[[int], object] | None = None) -> None:
         """``on_first(number)`` is called once, in a thread of its own."""
@@ -159,6 +163,10 @@ class StopRequest(StopCondition):
         timer.start()
         return timer.cancel
 
+    def end_stuck(self) -> None:
+        """See StopCondition."""
+        self._end(0, is_late=True, patience=self.STUCK_S)
+
     def _handle(self, number: int, _frame: FrameType | None) -> None:
         self.signal = self.signal or number
 
@@ -192,7 +200,7 @@ class StopRequest(StopCondition):
         if self._on_first:
             self._on_first(number)
 
-    def _end(self, number: int, is_late: bool = False) -> None:
+    def _end(self, number: int, is_late: bool = False, patience: float = LAST_ACTS_S) -> None:
         code = [128 + number]
 
         def call() -> None:
@@ -204,5 +212,5 @@ class StopRequest(StopCondition):
         # Whatever holds a lock for ever must not hold up the end.
         thread = threading.Thread(target=call, name="last acts", daemon=True)
         thread.start()
-        thread.join(self.LAST_ACTS_S)
+        thread.join(patience)
         process.leave(code[0])

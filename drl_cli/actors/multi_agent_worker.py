@@ -64,6 +64,7 @@ class MultiAgentWorker:
         # An incarnation has its own environment seeds: a restarted worker must not repeat its predecessor's episodes.
         stream = identity["index"] + 100_003 * identity["incarnation"]
         made_as: EnvSetup = {**env, "remote": config.remote_worker_envs, "fresh_envs": config.fresh_envs}
+        made_as["timeout_s"] = config.env_timeout_s
         count = config.num_envs_per_worker
         hooks = callbacks.make(config)
         self._watch = AgentsCallbacks(hooks, self._policies_of, identity["index"]) if hooks else None

@@ -72,6 +72,7 @@ class RolloutWorker:
         self._watch = CallbackEpisodes(hooks, identity["index"]) if hooks else None
         ways = (config.horizon, config.soft_horizon, seen_by, self._watch)
         made_as: EnvSetup = {**env, "remote": config.remote_worker_envs, "fresh_envs": config.fresh_envs}
+        made_as["timeout_s"] = config.env_timeout_s
         self._envs = EnvBatch(made_as, config.num_envs_per_worker, (key[0], stream), *ways)
         self._policy = NumpyPolicy(spec)
         if self._watch:

@@ -244,7 +244,12 @@ class Show:
         watcher.abandon()
         self._diversion.end()
         reported = self._finished
-        terminal.say(f"Interrupted: {reported['text'] if reported else 'nothing had started'}")
+        if reported is None or reported["state"] == "interrupted":
+            terminal.say(f"Interrupted: {reported['text'] if reported else 'nothing had started'}")
+        elif reported["exit_code"]:
+            terminal.say(f"Error: {reported['text']}", self._session, "red")
+        else:
+            terminal.say(f"Finished: {reported['text']}")
         if reported and self._as_json:
             names = ("state", "exit_code", "text", "run", "final", "best")
             self._output.json_line({"finished": {name: reported[name] for name in names}})

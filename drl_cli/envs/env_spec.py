@@ -166,7 +166,8 @@ class EnvSetup(_Named, total=False):
     ``id``, ``env_config``: the registered environment and the keyword arguments of its constructor. ``preprocessing``: a
     plan, or None. ``imports``: modules that register environments; ``plugins``: as of ``plugins.registered``.
     ``fresh_envs``: whether every episode has a new object; ``remote``: whether each environment has a process of its own
-    where there are several. ``videos``: the folder for videos of training episodes. ``spaces``: for workers that read files.
+    where there are several. ``timeout_s``: how long such a process may take for an answer, None: without
+    a limit. ``videos``: the folder for videos of training episodes. ``spaces``: for workers that read files.
     ``agents``: of an environment with several agents. ``policies``: of a reader there, the policy whose steps it reads, then
     the others. ``task``: a list with the task of a curriculum, where one has been set.
     """
@@ -176,6 +177,7 @@ class EnvSetup(_Named, total=False):
     plugins: Any
     fresh_envs: bool
     remote: bool
+    timeout_s: float | None
     videos: str | None
     spaces: EnvSpec
     agents: AgentsSetup

@@ -42,7 +42,7 @@ class RemoteProcess:
 
     def __init__(self, setup: EnvSetup) -> None:
         """Start the process, and begin to make the environment of ``setup``, without waiting for it."""
-        self._setup, self._is_made = setup, False
+        self._setup, self._is_made, self._timeout_s = setup, False, setup.get("timeout_s")
         ours, theirs = socket.socketpair()
         # The process finds what this one finds: modules of the current folder too.
         environ = {**os.environ, "PYTHONPATH": os.pathsep.join(path for path in sys.path if path)}
@@ -102,8 +102,12 @@ class RemoteProcess:
             return  # it has died: the next ``answer`` raises
 
     def answer(self) -> bytes:
-        """Wait for an answer. Raises what the environment raised, EnvError where the process has died."""
+        """Wait for an answer. Raises what the environment raised, EnvError where the process has died, or took too long."""
         try:
+            if not self._line.poll(self._timeout_s):
+                self._process.kill()
+                self._process.wait()
+                raise EnvError(f"no answer for {self._timeout_s:g} s (env_timeout_s): its process was killed")
             answer = self._line.recv_bytes()
         except (EOFError, OSError):
             raise EnvError(f"its process died{self._how()}") from None

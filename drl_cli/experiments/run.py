@@ -7,6 +7,7 @@ parts.
 
 import contextlib
 import dataclasses
+import functools
 import logging
 import signal
 import threading
@@ -17,8 +18,9 @@ from pathlib import Path
 from typing import Any
 
 from drl_cli import events, plugins
-from drl_cli.errors import CheckpointError, CriterionMissed, DrlError, ResourcesExhausted, machine_failure
+from drl_cli.errors import CheckpointError, CriterionMissed, DrlError, ResourcesExhausted, RunFailed, machine_failure
 from drl_cli.experiments import next_steps, run_records
+from drl_cli.experiments.env_watch import EnvCallWatch
 from drl_cli.experiments.open_run import Opening, open_run, report_notices
 from drl_cli.experiments.spec import ExperimentSpec
 from drl_cli.runs import retention
@@ -118,14 +120,12 @@ def stepwise(
         stack.callback(stop_request.before_exit(lambda number, is_late: one.cut_off(number, is_late, journal)))
         try:
             outcome = yield from one.run(driver_class or driver.Driver, at_start)
-        except DrlError as error:
-            outcome = one.failed(error)
-        except (OSError, MemoryError) as error:
-            reason = machine_failure(error)
-            if reason is None:
+        except Exception as error:
+            failure = _failure(error)
+            if failure is None:
                 one.crashed(journal)
                 raise
-            outcome = one.failed(ResourcesExhausted(reason))
+            outcome = one.failed(failure)
         except KeyboardInterrupt:
             outcome = one.interrupted()
         except GeneratorExit:
@@ -164,6 +164,14 @@ def _already_over(spec: ExperimentSpec, opening: Opening, reason: str) -> Outcom
     return outcome
 
 
+def _failure(error: BaseException | None) -> DrlError | None:
+    """Return the DrlError that ``error`` is or stands for, None for a bug."""
+    if isinstance(error, DrlError):
+        return error
+    reason = None if error is None else machine_failure(error)
+    return ResourcesExhausted(reason) if reason is not None else None
+
+
 class _Run:
     """The state of the loop: the last result, the driver and its checkpoints."""
 
@@ -176,6 +184,7 @@ class _Run:
         self._driver: Any = None
         self._keeping: CheckpointPolicy | None = None
         self._outcome_known: Outcome | None = None
+        self._stuck_in = ""  # the call of an environment that did not return
         self._unreported = threading.Semaphore(1)  # taken by the thread that reports how the run ended
 
     def run(self, driver_class: Callable[..., Any], at_start: bool) -> Steps:
@@ -184,6 +193,7 @@ class _Run:
         start = self._opening.start
         ending = Stopper(spec.stop, spec.config, start.number if start else -1)
         with contextlib.ExitStack() as stack:
+            stack.callback(EnvCallWatch(spec.config.env_timeout_s, self._stuck).start())
             self._driver = self._started(driver_class, ending, stack)
             score, is_evaluated = (
                 spec.checkpoint_score_attr or "training_iteration",
@@ -224,20 +234,30 @@ class _Run:
         options |= {"limits": ending.limits, "thresholds": ending.thresholds}
         with stop_request.starting():
             made = driver_class(spec.run, spec.config, env, options, lambda: bool(stop_request))
-            stack.callback(self._close, made)
+            stack.push(functools.partial(self._close, made))
             if opening.start:
                 made.restore(opening.start, exact=opening.exact)
             made.start()
             stop_request.install()  # Ray replaces the SIGTERM handler while it starts
         return made
 
-    def _close(self, made: Any) -> None:
+    def _close(self, made: Any, _kind: object, error: BaseException | None, _trace: object) -> None:
+        failure = _failure(error)
+        if failure is not None:
+            self.failed(failure)
         closed = self._stop_request.closing(self._left_open) if self._outcome_known else None
         try:
             made.close()
         finally:
             if closed:
                 closed()
+
+    def _stuck(self, text: str) -> None:
+        self._stuck_in = f"{self._spec.env}: {text}"
+        self._stop_request.end_stuck()
+        events.report(
+            "diagnosis", name="stuck", text=f"Looks stuck: {self._stuck_in}"
+        )  # whose program it is may end it
 
     def _left_open(self) -> None:
         text = f"What was open has not closed for {StopRequest.CLOSE_S:g} s: the command ends without it. Does env.close hang?"
@@ -300,11 +320,11 @@ class _Run:
             _report(outcome)
 
     def _cut_off(self, number: int, is_late: bool) -> Outcome:
-        name, keeping = signal.Signals(number).name, self._keeping
+        keeping = self._keeping
         iteration = (self._result or {}).get("training_iteration")
         saved = keeping and keeping.saved
         if iteration is None:
-            lost = "before the first iteration was over"
+            lost = f"{'saved ' if saved else ''}before the first iteration was over"
         elif saved and retention.number_of(saved) >= iteration:
             lost = f"saved at iteration {retention.number_of(saved)}"
         else:
@@ -312,6 +332,11 @@ class _Run:
             lost = f"what was learnt since {last} was not saved"
         start = self._opening.start if self._opening.exact else None
         last = saved or (keeping and keeping.best) or (start and start.path)
+        if self._stuck_in:
+            return self._outcome(
+                "failed", f"{self._stuck_in}\n{lost.capitalize()}. {self._advice(last)}", RunFailed.exit_code, last
+            )
+        name = signal.Signals(number).name
         how = f"ended by {name} after {StopRequest.REST_S:g} s" if is_late else f"ended at once by {name}"
         return self._outcome("interrupted", f"{how}: {lost}. {self._advice(last)}", 128 + number, last)
 

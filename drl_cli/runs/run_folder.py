@@ -26,7 +26,7 @@ from typing import Any, BinaryIO
 from drl_cli import checkpoints, events, process
 from drl_cli.checkpoints.files import json_bytes, parse_json, read_small, write_new
 from drl_cli.errors import CheckpointError, DrlError, RunFolderError, full_or, reason_of
-from drl_cli.runs import run_names
+from drl_cli.runs import held_locks, run_names
 
 MAX_RECORD = 4 * 2**20  # bytes of params.json and its like
 MAX_LINE = 16 * 2**20  # bytes of a row of result.json, or of an event
@@ -143,10 +143,7 @@ class RunFolder:
 
     def close(self) -> None:
         """Free the lock."""
-        if self._lock is not None:
-            with contextlib.suppress(OSError):  # a network disk reports here what it could not write; the lock is free
-                os.close(self._lock)
-            self._lock = None
+        held_locks.free(self._lock)
 
 
 def create(local_dir: Path | str, experiment: str, run: str, env: str, trial: int | str = 0) -> RunFolder:
@@ -191,7 +188,7 @@ def _take(path: Path) -> RunFolder:
         if lock is not None:
             os.close(lock)
         raise _cannot_write(path, error) from error
-    return RunFolder(path, lock)
+    return RunFolder(path, held_locks.hold(lock))
 
 
 def _flock(lock: int, path: Path, probes: int = PROBES) -> None:

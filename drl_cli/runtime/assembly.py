@@ -46,7 +46,7 @@ from drl_cli.runtime.block_pool import BlockPool, SamplePool
 from drl_cli.runtime.cluster import ACTOR, HERE, THREAD, InlineCluster
 from drl_cli.runtime.leader import Leader
 from drl_cli.runtime.loop_kinds import Loop
-from drl_cli.runtime.pool import Standing, WorkerPool
+from drl_cli.runtime.pool import PoolRules, Standing, WorkerPool
 from drl_cli.runtime.replay_shards import Shards
 from drl_cli.runtime.testers import ManyTesters
 from drl_cli.runtime.worker_files import WorkerFiles
@@ -192,9 +192,8 @@ def make_parts(setup: RunSetup, cluster: Cluster, output: str | None = None) -> 
     # A reader may have come to the end of its files: its last fragment decides whether there is another call. A worker that
     # learns itself samples no fragment before it has learnt from its last one.
     most = most if remote_workers and learner and not reads_only(config) else 1
-    pool = WorkerPool(
-        cluster, make, max(1, config.num_workers), most, on_loss=on_loss(config), memory=config.memory_per_worker
-    )
+    rules = PoolRules(on_loss(config), config.memory_per_worker, config.env_timeout_s)
+    pool = WorkerPool(cluster, make, max(1, config.num_workers), most, rules=rules)
     sampled = BlockPool(pool, cluster, sources(config)) if has_blocks(config) else pool
     learner = learner or Leader(server, pool)
     loop = loop_kinds.make(row, cluster, sampled, replay, learner, config)

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import contextlib
 import enum
+import math
 import time
 from collections.abc import Callable, Collection, Mapping
 from typing import Any, NamedTuple, Protocol
@@ -22,8 +23,7 @@ from drl_cli.runtime.cluster import PartLost
 
 MAX_DEATHS = 10  # of one worker in a row without a fragment
 MAX_DELAY_S = 30.0  # before a worker that died is started again; doubled from death to death
-FIRST_S = 300.0  # for its first fragment a worker may take so long: some environments start slowly
-SILENCE_S = 60.0  # for any other so long, or 20 times as long as for its slowest
+SILENCE_S = 60.0  # for a fragment after its first a worker may take so long, or 20 times as long as for its slowest
 PLACEMENT_S, PLACEMENT_NOTE_S = 120.0, 10.0  # until a cluster without room ends the run, or is worth a line
 
 
@@ -100,6 +100,21 @@ class _Member:
         return self.handle is not None and self.ready is not None and not self.ready.done()
 
 
+class PoolRules(NamedTuple):
+    """What holds for all workers.
+
+    ``on_loss``: what becomes of one that dies: "replace"; "drop": the others go on; "fail": the run ends. ``memory``: the bytes
+    that each asks for, 0: none. ``first_s``: how long one may take for its first fragment, None: without a limit.
+    """
+
+    on_loss: str = "replace"
+    memory: int = 0
+    first_s: float | None = 300.0
+
+
+USUAL = PoolRules()
+
+
 class WorkerPool:
     """``size`` workers, each with at most ``most`` calls outstanding."""
 
@@ -110,17 +125,12 @@ class WorkerPool:
         size: int,
         most: int,
         clock: Callable[[], float] = time.monotonic,
-        on_loss: str = "replace",
-        memory: int = 0,
+        rules: PoolRules = USUAL,
     ) -> None:
-        """``memory``: the bytes that each worker asks for, 0: none.
-
-        ``on_loss``: what becomes of a worker that dies: "replace"; "drop": the others go on; "fail": the run ends.
-        """
-        self._cluster, self._make, self._most, self._clock, self._on_loss = cluster, make, most, clock, on_loss
+        """``make``: makes a worker; ``clock``: seconds."""
+        self._cluster, self._make, self._most, self._clock, self._rules = cluster, make, most, clock, rules
         self._members = [_Member(index) for index in range(size)]
         self._standing: Callable[[int], Standing] = lambda index: Standing()
-        self._memory = memory
         self._first: dict[int, int] = {}  # incarnation by worker that this process began with
         self.restarts = 0
         # Of fragments: each that was requested is taken, lost with its worker, or under way.
@@ -295,12 +305,13 @@ class WorkerPool:
     def watch(self) -> None:
         """Replace workers that are silent for too long, and report those that the cluster has not placed."""
         now = self._clock()
+        first_s = math.inf if self._rules.first_s is None else self._rules.first_s
         for member in self._members:
             if member.is_waiting:
                 member.answered = now  # it cannot answer yet
             elif member.state is State.STARTING:
                 self._started(member)
-            limit = max(SILENCE_S, 20 * member.slowest) if member.slowest else FIRST_S
+            limit = max(SILENCE_S, 20 * member.slowest) if member.slowest else first_s
             if member.handle is not None and member.calls and now - member.answered > limit:
                 self._cluster.kill(member.handle)
                 self._lose(member, f"silent for {now - member.answered:.0f} s")
@@ -323,7 +334,7 @@ class WorkerPool:
         self._noted = now
         everything, free = self._cluster.resources()
         figures = f"the cluster has {everything.get('CPU', 0):g} CPUs, {free.get('CPU', 0):g} of them free"
-        if self._memory:
+        if self._rules.memory:
             total, left = (amounts.get("memory", 0) / 2**30 for amounts in (everything, free))
             figures += f", and {total:.1f} GiB of memory, {left:.1f} of them free"
         text = f"waiting for {len(waiting)} of {len(self._members)} workers to be placed; {figures}"
@@ -370,19 +381,19 @@ class WorkerPool:
         self.lost_workers.append(member.index)
         self._first_cause = self._first_cause or text
         events.report("worker_lost", worker=member.index, incarnation=member.incarnation - 1, text=text)
-        if self._on_loss == "fail":
+        if self._rules.on_loss == "fail":
             raise WorkersFailed(
                 f"Worker {member.index} died, and recreate_failed_workers is false: {text.rstrip('.')}. Leave that key out, "
                 "or set ignore_worker_failures to go on without it."
             )
         delay = 0.0 if member.deaths == 1 else min(MAX_DELAY_S, 2.0 ** (member.deaths - 2))
-        is_given_up = self._on_loss == "drop" or member.deaths >= MAX_DEATHS
+        is_given_up = self._rules.on_loss == "drop" or member.deaths >= MAX_DEATHS
         member.die(None if is_given_up else self._clock() + delay)
         if all(m.state is State.GIVEN_UP for m in self._members):
             raise WorkersFailed(self._none_is_left())
 
     def _none_is_left(self) -> str:
-        if self._on_loss == "drop":
+        if self._rules.on_loss == "drop":
             return (
                 "Every rollout worker died, and ignore_worker_failures replaces none. The first cause: "
                 f"{self._first_cause}"

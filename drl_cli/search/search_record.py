@@ -19,6 +19,7 @@ from drl_cli.checkpoints.files import json_bytes, parse_json, read_small
 from drl_cli.config.plain_data import HIDDEN, plain, redact
 from drl_cli.errors import CheckpointError, ConfigError, RunFolderError, full_or
 from drl_cli.experiments.search_data import Point, SearchData
+from drl_cli.runs import held_locks
 from drl_cli.runs.run_folder import is_locked, read_record
 
 FORMAT = 1
@@ -133,11 +134,14 @@ class Record:
         lock = os.open(self.path.with_name(f".{self.path.stem}.lock"), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            yield
         except BlockingIOError as error:
-            raise RunFolderError(f"{self.path}: another process runs this search. Wait for it or stop it") from error
-        finally:
             os.close(lock)
+            raise RunFolderError(f"{self.path}: another process runs this search. Wait for it or stop it") from error
+        held_locks.hold(lock)
+        try:
+            yield
+        finally:
+            held_locks.free(lock)
 
     def change(self, number: int, **facts: Any) -> None:
         """Update a trial with ``facts`` (keys of TrialRecord); writes at once on a new state, else every few seconds."""

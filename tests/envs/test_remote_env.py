@@ -25,9 +25,9 @@ def batch(monkeypatch):
     """A function that makes an EnvBatch, which is closed behind the test."""
     made = []
 
-    def make(env_id, count=3, remote=True, horizon=None, **env_config):
+    def make(env_id, count=3, remote=True, horizon=None, timeout_s=None, **env_config):
         imports = ("slow_env",) if env_id == "Slow-v0" else ()
-        name = {"id": env_id, "env_config": env_config, "imports": imports, "remote": remote}
+        name = {"id": env_id, "env_config": env_config, "imports": imports, "remote": remote, "timeout_s": timeout_s}
         made.append(EnvBatch(name, count, (5, 1), horizon))
         return made[-1]
 
@@ -92,6 +92,17 @@ def test_environment_that_raises_or_dies_costs_its_episode_only(batch):
     assert "slow_env.py:30, in step)" in envs.notes[0]
     assert envs.obs()[0, 1] == before[0] and envs.obs()[1, 1] != before[1]
     assert envs.step_all(np.array([0, 0, 0])).broken == []
+
+
+def test_environment_that_does_not_answer_is_killed_after_the_limit(batch, tmp_path):
+    envs = batch("Slow-v0", count=2, timeout_s=10.0, meeting=str(tmp_path), together=3)
+    envs.reset()
+    for env in envs._envs:
+        env._process._timeout_s = 0.5  # its first answer may take longer on a busy machine
+    stepped = envs.step_all(np.array([3, 0]))  # waits for a third one for ever
+    assert stepped.broken == [0] and envs.obs()[:, 0].tolist() == [0, 1]
+    assert "no answer for 0.5 s (env_timeout_s): its process was killed" in envs.notes[0]
+    assert envs.step_all(np.array([0, 0])).broken == []
 
 
 def test_single_environment_needs_no_process(batch):

@@ -4,7 +4,7 @@ import pytest
 from runtime_fakes import Clock, Cluster, Later, Makes
 
 from drl_cli.errors import ClusterUnavailable, WorkersFailed
-from drl_cli.runtime.pool import WorkerPool
+from drl_cli.runtime.pool import PoolRules, WorkerPool
 
 pytestmark = pytest.mark.process
 
@@ -13,7 +13,7 @@ def make_pool(size=1, most=2, on_loss="replace", **keywords):
     clock = Clock()
     cluster = Cluster(clock, **keywords)
     makes = Makes(cluster)
-    pool = WorkerPool(cluster, makes, size, most, clock, on_loss)
+    pool = WorkerPool(cluster, makes, size, most, clock, PoolRules(on_loss))
     return pool, makes, cluster, clock
 
 
@@ -382,7 +382,7 @@ def test_patient_cluster_waits_for_workers_without_end(reports):
 
 def test_memory_of_the_cluster_is_told_where_workers_ask_for_it(reports):
     pool, makes, cluster, clock = make_pool(size=1)
-    pool._memory = 2**31
+    pool._rules = PoolRules(memory=2**31)
     cluster.resources = lambda: ({"CPU": 4.0, "memory": 8 * 2**30}, {"CPU": 1.0, "memory": 2**30})
     pool.start({})
     pool._members[0].ready = Later()
@@ -392,3 +392,15 @@ def test_memory_of_the_cluster_is_told_where_workers_ask_for_it(reports):
         "waiting for 1 of 1 workers to be placed; the cluster has 4 CPUs, 1 of them free, and 8.0 GiB of memory, 1.0 of "
         "them free"
     ]
+
+
+@pytest.mark.parametrize(("first_s", "restarts"), [(300.0, 1), (500.0, 0), (None, 0)])
+def test_first_fragment_may_take_as_long_as_the_rules_say(first_s, restarts):
+    clock = Clock()
+    cluster = Cluster(clock)
+    pool = WorkerPool(cluster, Makes(cluster), 1, 2, clock, PoolRules(first_s=first_s))
+    pool.start({})
+    pool.request(1)
+    clock.now = 400.0
+    pool.watch()
+    assert len(cluster.killed) == restarts

@@ -1,7 +1,10 @@
 """Environments that break a rule of gymnasium each, late in a run, which a trial before the run does not see."""
 
+import os
 import sys
 import threading
+import time
+import traceback
 
 import gymnasium
 import numpy as np
@@ -127,5 +130,50 @@ class HangsOnClose(Well):
             threading.Event().wait()
 
 
-for _kind in (Well, *Well.__subclasses__()):
+class HangsInReset(Well):
+    def begin(self):
+        return threading.Event().wait()
+
+
+class HangsInStep(Well):
+    def badly(self, *out):
+        return threading.Event().wait()
+
+
+class RaisesAndHangsOnClose(Raises):
+    """Hangs when the run that its errors have ended is closed, not in the closes before."""
+
+    def close(self):
+        if any(frame.name == "close" and frame.filename.endswith("driver.py") for frame in traceback.extract_stack()):
+            threading.Event().wait()
+
+
+class HangsOnCloseBetweenEpisodes(Raises):
+    close = HangsOnClose.close
+
+
+class Leaks(Well):
+    kept = []
+
+    def badly(self, *out):
+        self.kept.append(np.ones(250_000, np.int8))
+        return out
+
+
+class Forks(Well):
+    def badly(self, *out):
+        if not (child := os.fork()):
+            time.sleep(600.0)
+            os._exit(0)
+        with open(os.environ["FORKED"], "a") as file:
+            print(child, file=file)
+        return out
+
+
+class ExitsAtOnce(Well):
+    def badly(self, *out):
+        os._exit(7)
+
+
+for _kind in (Well, RaisesAndHangsOnClose, HangsOnCloseBetweenEpisodes, *Well.__subclasses__()):
     gymnasium.register(f"Misbehaving{_kind.__name__}-v0", entry_point=_kind)

@@ -76,6 +76,15 @@ class EnvironmentKeys(Section):
         "env steps",
         ge=1,
     )
+    env_timeout_s: float | None = key(
+        300.0,
+        "How long a reset, a step or a constructor of an environment may take. A longer one ends a run without workers (exit "
+        "code 3, after saving what was learnt), and costs the episode of an environment in a process of its own "
+        "(remote_worker_envs). A worker may take as long for its first fragment. null: without a limit.",
+        "seconds",
+        ge=1,
+        le=1e6,
+    )
     normalize_actions: bool = key(
         True,
         "The policy acts in [-1, 1] and its actions are rescaled to the bounds of the action space.",
