@@ -46,7 +46,8 @@ from drl_cli.runtime.block_pool import BlockPool, SamplePool
 from drl_cli.runtime.cluster import ACTOR, HERE, THREAD, InlineCluster
 from drl_cli.runtime.leader import Leader
 from drl_cli.runtime.loop_kinds import Loop
-from drl_cli.runtime.pool import PoolRules, Standing, WorkerPool
+from drl_cli.runtime.pool import Standing, WorkerPool
+from drl_cli.runtime.pool_rules import PoolRules
 from drl_cli.runtime.replay_shards import Shards
 from drl_cli.runtime.testers import ManyTesters
 from drl_cli.runtime.worker_files import WorkerFiles

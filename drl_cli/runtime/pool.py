@@ -20,6 +20,7 @@ from drl_cli.contracts import Call, Cluster, Handle
 from drl_cli.errors import ClusterUnavailable, WorkersFailed
 from drl_cli.experience.columns import Token
 from drl_cli.runtime.cluster import PartLost
+from drl_cli.runtime.pool_rules import USUAL, PoolRules
 
 MAX_DEATHS = 10  # of one worker in a row without a fragment
 MAX_DELAY_S = 30.0  # before a worker that died is started again; doubled from death to death
@@ -98,21 +99,6 @@ class _Member:
     def is_waiting(self) -> bool:
         """Whether its actor has no place yet."""
         return self.handle is not None and self.ready is not None and not self.ready.done()
-
-
-class PoolRules(NamedTuple):
-    """What holds for all workers.
-
-    ``on_loss``: what becomes of one that dies: "replace"; "drop": the others go on; "fail": the run ends. ``memory``: the bytes
-    that each asks for, 0: none. ``first_s``: how long one may take for its first fragment, None: without a limit.
-    """
-
-    on_loss: str = "replace"
-    memory: int = 0
-    first_s: float | None = 300.0
-
-
-USUAL = PoolRules()
 
 
 class WorkerPool:

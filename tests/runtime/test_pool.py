@@ -4,7 +4,8 @@ import pytest
 from runtime_fakes import Clock, Cluster, Later, Makes
 
 from drl_cli.errors import ClusterUnavailable, WorkersFailed
-from drl_cli.runtime.pool import PoolRules, WorkerPool
+from drl_cli.runtime.pool import WorkerPool
+from drl_cli.runtime.pool_rules import PoolRules
 
 pytestmark = pytest.mark.process
 
@@ -401,6 +402,6 @@ def test_first_fragment_may_take_as_long_as_the_rules_say(first_s, restarts):
     pool = WorkerPool(cluster, Makes(cluster), 1, 2, clock, PoolRules(first_s=first_s))
     pool.start({})
     pool.request(1)
-    clock.now = 400.0
+    clock.now += 400.0
     pool.watch()
     assert len(cluster.killed) == restarts
