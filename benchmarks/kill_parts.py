@@ -101,7 +101,7 @@ def _outcome(name: str, part: str, options: argparse.Namespace, folder: Path) ->
         results = _until_saved(run, folder)
         family = psutil.Process(run.pid).children(recursive=True)
         daemons = psutil.Process(head.node.pid).children(recursive=True) if head else family
-        victim = psutil.Process(run.pid) if part == "driver" else next(p for p in daemons if p.name() == PARTS[part])
+        victim = psutil.Process(run.pid) if part == "driver" else _daemon(daemons, part, head)
         began = time.monotonic()
         victim.kill()
         try:
@@ -129,6 +129,15 @@ def _outcome(name: str, part: str, options: argparse.Namespace, folder: Path) ->
         message += "\n" + errors.read_text().strip()
     last = json.loads((results / "result.json").read_text().splitlines()[-1])["training_iteration"]
     return Outcome(code, seconds, _last(message), left, resumed, (saved, last))
+
+
+def _daemon(daemons: list[psutil.Process], part: str, head: Head | None) -> psutil.Process:
+    """Return the raylet, or the GCS, which is the one that listens at the address of a Ray that was joined."""
+    named = [one for one in daemons if one.name() == PARTS[part]]
+    if head is None or part != "gcs":
+        return named[0]
+    port = int(head.address.rpartition(":")[2])
+    return next(one for one in named if port in {at.laddr.port for at in one.net_connections() if at.laddr})
 
 
 def _begin(words: list[str], folder: Path, head: Head | None) -> subprocess.Popen:

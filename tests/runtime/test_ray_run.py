@@ -9,6 +9,7 @@ import json
 import os
 import re
 import signal
+import subprocess
 import sys
 from pathlib import Path
 from types import ModuleType
@@ -157,6 +158,34 @@ def test_tokens_of_ray_and_of_clients_are_in_no_command_line_and_no_log(first):
     held = [path for path in mine.rglob("*") if path.is_file() and path.stat().st_size < 2**24]
     assert len(held) > 10
     assert [path for path in held if any(token.encode() in path.read_bytes() for token in tokens)] == []
+
+
+OTHER_USER = """
+import os, sys
+from ray._raylet import GcsClient  # what the other user may not read is loaded before
+folder, pid, gcs = sys.argv[1:]
+os.setgroups([]); os.setgid(65534); os.setuid(65534)
+
+def tried(call):
+    try:
+        call()
+    except Exception as error:
+        return type(error).__name__
+    return "reached"
+
+for call in (lambda: os.listdir(folder), lambda: open(f"/proc/{pid}/environ").read(), lambda: GcsClient(address=gcs)):
+    print(tried(call))
+"""
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can be somebody else")
+def test_another_user_of_the_machine_reaches_neither_the_folder_nor_the_token_nor_the_gcs(first):
+    (server,) = [process for process, name in asked(children(), lambda process: process.name()) if name == "gcs_server"]
+    (port,) = {at.laddr.port for at in server.net_connections("inet") if at.status == psutil.CONN_LISTEN}
+    words = [sys.executable, "-c", OTHER_USER, f"/tmp/drl-{os.getuid()}", str(os.getpid()), f"127.0.0.1:{port}"]
+    environ = {name: value for name, value in os.environ.items() if not name.startswith("RAY_")}
+    done = subprocess.run(words, env=environ, capture_output=True, text=True, timeout=120)
+    assert done.stdout.split() == ["PermissionError", "PermissionError", "AuthenticationError"], done.stderr
 
 
 def test_weights_move_through_ray_s_tensorflow_variables(first):
