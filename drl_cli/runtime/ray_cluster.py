@@ -144,6 +144,7 @@ class RayCluster:
         elif place == THREAD:
             handle = ThreadHandle(name, factory, args)
         else:
+            self._await_gcs()
             wanted: dict[str, Any] = {"num_cpus": 0, **(resources or {})}
             pinned, near = wanted.pop("pinned", False), wanted.pop("near", False)
             if pinned or near:
@@ -210,6 +211,14 @@ class RayCluster:
         else:
             self._silent = None
 
+    def _await_gcs(self) -> None:
+        """Return once the GCS of a joined cluster answers. Ray's calls of it wait inside, until Ray ends the process."""
+        while self._gcs:
+            self._check_gcs(time.monotonic())
+            if self._silent is None:
+                return
+            time.sleep(LOOK_S)
+
     def _wake(self, _: Any) -> None:
         with self._woken:
             self._wakes += 1
@@ -217,10 +226,12 @@ class RayCluster:
 
     def resources(self) -> tuple[Mapping[str, float], Mapping[str, float]]:
         """Return (all, available) resources of the cluster, {name: amount}."""
+        self._await_gcs()
         return ray.cluster_resources(), ray.available_resources()
 
     def nodes(self) -> list[Mapping[str, float]]:
         """Return {name: amount} of the resources of each node."""
+        self._await_gcs()
         return [node["Resources"] for node in ray.nodes() if node["Alive"]]
 
     def kill(self, handle: Any) -> None:

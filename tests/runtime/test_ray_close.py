@@ -13,6 +13,7 @@ import pytest
 
 from drl_cli.errors import ClusterUnavailable
 from drl_cli.extras import load
+from drl_cli.runtime.cluster import ACTOR
 
 pytestmark = pytest.mark.process
 
@@ -127,6 +128,26 @@ def test_gcs_of_a_joined_cluster_that_is_gone_ends_the_run_after_its_limit_and_n
     with pytest.raises(ClusterUnavailable, match=rf"^The cluster's GCS at 127.0.0.1:{port} has not answered for 44 s"):
         cluster.wait([], 0.0)
     assert cluster._is_broken
+
+
+@pytest.mark.ray
+@pytest.mark.parametrize("asked", [("resources",), ("nodes",), ("spawn", "x", "y:Z", (), ACTOR)])
+def test_run_that_asked_a_gcs_that_was_gone_was_ended_by_ray_with_code_1(monkeypatch, asked):
+    module, clock = load("drl_cli.runtime.ray_cluster"), SimpleNamespace(now=100.0)
+    monkeypatch.setattr(module.ray, "cluster_resources", lambda: pytest.fail("Ray waits for the GCS"))
+    monkeypatch.setattr(module.ray, "nodes", lambda: pytest.fail("Ray waits for the GCS"))
+    monkeypatch.setattr(module.ray, "remote", lambda kind: pytest.fail("Ray waits for the GCS"))
+
+    def sleep(seconds):
+        clock.now += seconds
+
+    monkeypatch.setattr(module, "time", SimpleNamespace(monotonic=lambda: clock.now, sleep=sleep))
+    cluster = object.__new__(module.RayCluster)
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        cluster._gcs = f"127.0.0.1:{server.getsockname()[1]}"
+    with pytest.raises(ClusterUnavailable, match="has not answered for 40 s"):
+        getattr(cluster, asked[0])(*asked[1:])
+    assert clock.now == 100.0 + module.GCS_S
 
 
 @pytest.mark.ray
