@@ -53,7 +53,10 @@ def remember(weights, net, obs, begins, state):
 
 
 def compare_paddings(start, block):
-    """Assert that updates from ``block`` end alike whatever its padding holds; ``start()`` returns a new Machine each time."""
+    """Compare updates from ``block`` with other values in its padding; ``start()`` returns a new Machine each time.
+
+    Returns the names of what was compared. AssertionError where one differs.
+    """
     other, pads = {name: values.copy() for name, values in block.items()}, block["mask"] == 0
     assert 3 < pads.sum() < pads.size - 3
     for name in ("action", "reward", "discount", "ahead"):
@@ -65,3 +68,4 @@ def compare_paddings(start, block):
             found.append({**out["stats"], **running.values(), "priority": out["rows"]["priority"]})
     for name, value in found[0].items():
         np.testing.assert_allclose(found[1][name], value, rtol=1e-4, atol=1e-6, err_msg=name)
+    return set(found[0])

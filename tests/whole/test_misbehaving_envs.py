@@ -11,7 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from drl_cli import cli
+from drl_cli import checkpoints, cli
+from drl_cli.runs import run_folder
 
 CASES = {  # code, and what the line says
     "Well": (0, ""),
@@ -34,6 +35,7 @@ CASES = {  # code, and what the line says
     "RaisesOnClose": (2, "close raised RuntimeError: cannot be closed"),
 }
 WORDS = ["-s", "num_workers=0", "-s", "num_envs_per_worker=2", "-s", "num_rollouts=4", "-s", "rollouts_used=2"]
+EACH = ["-s", "min_iter_time_s=0", "-s", "timesteps_per_iteration=64"]  # an update, eight episodes
 
 
 @pytest.mark.parametrize("name", CASES)
@@ -51,7 +53,7 @@ def test_run_in_an_environment_that_misbehaves_goes_on_or_ends_with_one_line(nam
 
 def _ended(name, folder, *words):
     """Train with ARS in an environment, saving each iteration; returns (exit code, what was written)."""
-    words = ["--run", "ARS", *WORDS, "--local-dir", str(folder), "--checkpoint-freq", "1", *words]
+    words = ["--run", "ARS", *WORDS, *EACH, "--local-dir", str(folder), "--checkpoint-freq", "1", *words]
     return _train(name, folder, *words, "-s", "evaluation_interval=null", "--stop", "training_iteration=12")
 
 
@@ -104,6 +106,15 @@ def test_run_whose_environment_does_not_return_was_never_over(name, call, tmp_pa
     run = next(tmp_path.glob("*/ARS_*"))
     assert json.loads((run / "status.json").read_text())["state"] == "failed"
     assert "Last good checkpoint: " in said and list(run.glob("checkpoint_*/COMMIT"))
+
+
+@pytest.mark.process
+def test_environment_that_ends_its_process_leaves_what_was_saved(tmp_path):
+    assert _ended("ExitsAtOnce", tmp_path)[0] == 7
+    (run,) = tmp_path.glob("*/ARS_*")
+    saved = checkpoints.load(max(run.glob("checkpoint_*")))
+    assert saved.number > 0
+    assert not run_folder.is_locked(run)
 
 
 @pytest.mark.process
