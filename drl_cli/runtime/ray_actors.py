@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from concurrent.futures import Future
 from typing import Any
 
@@ -116,12 +116,19 @@ class RemoteHandle:
 
     is_remote = True
 
-    def __init__(self, name: str, actor: Any) -> None:
+    def __init__(self, name: str, actor: Any, before: Callable[[], object] = lambda: None) -> None:
+        """``before``: called before each call of this process; it does not travel."""
         self.name = name
         self.actor = actor
+        self._before = before
+
+    def __reduce__(self) -> tuple[type[RemoteHandle], tuple[str, Any]]:
+        """What travels."""
+        return RemoteHandle, (self.name, self.actor)
 
     def call(self, method: str, *args: Any, returns: int = 1) -> Any:
         """As ``LocalHandle.call``; references to objects on the cluster are passed on unread."""
+        self._before()
         passed = [arg.reference if isinstance(arg, RemoteReference) else resolved([arg])[0] for arg in args]
         made = self.actor.invoke.options(num_returns=returns).remote(method, *passed)
         if returns == 1:

@@ -44,8 +44,9 @@ from drl_cli.runtime.ray_folder import private_folder
 
 OBJECT_STORE_BYTES = 256 * 2**20  # fragments are small and few are in flight
 REPEATS = 3  # of one call to a part that is started again
-DAEMONS, LOOK_S = ("raylet", "gcs_server"), 1.0  # whose end is the end of a Ray, and how often they are looked at
+DAEMONS, LOOK_S = ("raylet", "gcs_server"), 0.1  # whose end is the end of a Ray, and how often they are looked at
 KNOCK_S = 10.0  # for a cluster's address to answer at all
+GCS_KNOCK_S = 1.0  # for an answer
 GCS_LOOK_S, GCS_S = 5.0, 40.0  # how often the GCS of a joined cluster is knocked at, and for how long it may be gone
 
 
@@ -158,7 +159,7 @@ class RayCluster:
                 .options(max_restarts=again[0], max_task_retries=again[1], **wanted)
                 .remote(name, factory, args)
             )
-            handle = RemoteHandle(name, actor)
+            handle = RemoteHandle(name, actor, self._check_daemons)
         self._handles.append(handle)
         return handle
 
@@ -183,6 +184,11 @@ class RayCluster:
                 self._woken.wait(left)
 
     def _check_daemons(self) -> None:
+        """Raise ClusterUnavailable where a daemon has ended, at most every ``LOOK_S`` seconds.
+
+        Called before every call to a part too: Ray ends a process without a word that puts something into the store of a raylet
+        that is gone.
+        """
         now = time.monotonic()
         if now - self._looked < LOOK_S:
             return
@@ -200,7 +206,7 @@ class RayCluster:
     def _check_gcs(self, now: float) -> None:
         """Raise where the GCS is gone for good: one that is fault-tolerant comes back, and after 60 s Ray ends this process."""
         try:
-            _knock(self._gcs, LOOK_S)
+            _knock(self._gcs, GCS_KNOCK_S)
         except OSError as error:
             self._silent = now if self._silent is None else self._silent
             if now - self._silent >= GCS_S:
@@ -217,7 +223,7 @@ class RayCluster:
             self._check_gcs(time.monotonic())
             if self._silent is None:
                 return
-            time.sleep(LOOK_S)
+            time.sleep(GCS_KNOCK_S)
 
     def _wake(self, _: Any) -> None:
         with self._woken:

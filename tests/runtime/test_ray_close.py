@@ -131,6 +131,20 @@ def test_gcs_of_a_joined_cluster_that_is_gone_ends_the_run_after_its_limit_and_n
 
 
 @pytest.mark.ray
+def test_run_that_called_a_part_when_its_raylet_had_ended_was_ended_by_ray_with_code_1(monkeypatch):
+    module = load("drl_cli.runtime.ray_cluster")
+    monkeypatch.setattr(module, "LOOK_S", 0.0)
+    cluster = object.__new__(module.RayCluster)
+    cluster._looked, cluster._daemons = 0.0, {os.getpid(): "another name"}
+    invoke = SimpleNamespace(options=lambda **_: pytest.fail("Ray ends the process"))
+    handle = module.RemoteHandle("worker 0", SimpleNamespace(invoke=invoke), cluster._check_daemons)
+    with pytest.raises(ClusterUnavailable, match=r"^Ray's another name ended"):
+        handle.call("push", {})
+    kind, given = handle.__reduce__()
+    assert kind is module.RemoteHandle and given == (handle.name, handle.actor)  # what it asks before stays here
+
+
+@pytest.mark.ray
 @pytest.mark.parametrize("asked", [("resources",), ("nodes",), ("spawn", "x", "y:Z", (), ACTOR)])
 def test_run_that_asked_a_gcs_that_was_gone_was_ended_by_ray_with_code_1(monkeypatch, asked):
     module, clock = load("drl_cli.runtime.ray_cluster"), SimpleNamespace(now=100.0)
