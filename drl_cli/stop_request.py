@@ -12,6 +12,7 @@ from typing import Any, NamedTuple, TypeAlias
 
 from drl_cli import process
 
+WAKE = b"\xff"  # to the thread that reads signals; none has this number
 LastAct: TypeAlias = Callable[[int, bool], int | None]
 """``act(number, is_late)``, called before a process ends; see ``StopRequest.before_exit``."""
 
@@ -99,6 +100,8 @@ class StopRequest(StopCondition):
         self._last_acts: list[LastAct] = []
         self._first_at: float | None = None  # when the first signal came (monotonic seconds)
         self._can_lose = True  # whether an end loses something
+        self._close_by: float | None = None  # when what is being closed must be (monotonic seconds)
+        self._say_late: Callable[[], object] = lambda: None
         self._reader: _SignalReader | None = None
 
     def install(self) -> "StopRequest":
@@ -152,16 +155,15 @@ class StopRequest(StopCondition):
         return lambda: self._last_acts.remove(act)
 
     def closing(self, say: Callable[[], object]) -> Callable[[], None]:
-        """See StopCondition."""
+        """See StopCondition; the thread that reads signals does it: without memory a new one may never start."""
+        self._close_by, self._say_late = time.monotonic() + self.CLOSE_S, say
+        if self._reader is not None:
+            os.write(self._reader.write_end, WAKE)
 
-        def end() -> None:
-            say()
-            self._end(0, is_late=True)
+        def closed() -> None:
+            self._close_by = None
 
-        timer = threading.Timer(self.CLOSE_S, end)
-        timer.daemon = True
-        timer.start()
-        return timer.cancel
+        return closed
 
     def end_stuck(self) -> None:
         """See StopCondition."""
@@ -181,14 +183,18 @@ class StopRequest(StopCondition):
                     return
                 if number in self.HANDLED:
                     self._came(number)
-            if self._left() == 0.0 and self.signal is not None:
+            now = time.monotonic()
+            if self._first_at is not None and now >= self._first_at + self.REST_S and self.signal is not None:
                 self._end(self.signal, is_late=True)
+            if self._close_by is not None and now >= self._close_by:
+                self._say_late()
+                self._end(0, is_late=True)
 
     def _left(self) -> float | None:
         """Seconds until this thread has something to do, None without end."""
-        if self._first_at is None:
-            return None
-        return max(0.0, self.REST_S - (time.monotonic() - self._first_at))
+        signalled = None if self._first_at is None else self._first_at + self.REST_S
+        until = [moment for moment in (signalled, self._close_by) if moment is not None]
+        return max(0.0, min(until) - time.monotonic()) if until else None
 
     def _came(self, number: int) -> None:
         if self._first_at is not None:

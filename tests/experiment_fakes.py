@@ -28,6 +28,7 @@ class Config:
             "clip_rewards": None,
             "reward_scaling": False,
             "observation_filter": "NoFilter",
+            "env_timeout_s": None,
             "evaluation_interval": 1,
             "evaluation_hold": 0,
             "evaluation_confirm_episodes": 0,

@@ -50,6 +50,7 @@ DEFAULTS = {
     "gamma": 0.99,
     "env": None,
     "env_config": {},
+    "env_timeout_s": 300.0,
     "fresh_envs": False,
     "multiagent.policies": {},
     "multiagent.policy_mapping": {},
