@@ -12,6 +12,7 @@ folder. HDF5 is left out: it is read by a library in C, whose crashes are its ow
 """
 
 import argparse
+import base64
 import gzip
 import os
 import re
@@ -80,7 +81,7 @@ def targets(folder: Path) -> dict[str, Target]:
     ]
     return {
         "pickle": Target(
-            pickled_arrays.array_in, (ValueError,), [packed_columns._decompressed(_decoded(column), 9999)]
+            pickled_arrays.array_in, (ValueError,), [packed_columns._decompressed(base64.b64decode(column), 9999)]
         ),
         "packed column": Target(
             lambda data: packed_columns.unpacked(data.decode("latin-1"), 10_000), (ValueError,), [column.encode()]
@@ -109,14 +110,8 @@ def targets(folder: Path) -> dict[str, Target]:
     }
 
 
-def _decoded(text: str) -> bytes:
-    import base64
-
-    return base64.b64decode(text)
-
-
-def fuzz(name: str, folder: Path, words: list[str]) -> None:
-    """Fuzz the reader ``name`` in this process until libFuzzer ends it."""
+def fuzz(name: str, folder: Path, seconds: int, again: Path | None) -> None:
+    """Fuzz the reader ``name`` for so long, or have it read the file ``again`` once; libFuzzer ends this process."""
     import atheris
 
     with atheris.instrument_imports(include=["drl_cli"]):
@@ -133,7 +128,8 @@ def fuzz(name: str, folder: Path, words: list[str]) -> None:
             pass
 
     limits = [f"-timeout={LIMIT_S}", f"-rss_limit_mb={_resident_mb() + LIMIT_MB}"]
-    atheris.Setup([sys.argv[0], *limits, *words, *([] if words[:1] == ["again"] else [str(corpus)])], once)
+    words = [str(again.resolve())] if again else [f"-max_total_time={seconds}", str(corpus)]
+    atheris.Setup([sys.argv[0], *limits, *words], once)
     atheris.Fuzz()
 
 
@@ -150,12 +146,13 @@ def main() -> int:
     parser.add_argument("--within", type=Path, help=argparse.SUPPRESS)
     options = parser.parse_args()
     if options.within:
-        once = [str(options.again.resolve())] if options.again else [f"-max_total_time={options.seconds}"]
-        fuzz(options.only, options.within, once)
+        fuzz(options.only, options.within, options.seconds, options.again)
         return 0
     with tempfile.TemporaryDirectory() as folder:
         (Path(folder) / "names").mkdir()
         names = list(targets(Path(folder) / "names"))
+    if options.only not in (None, *names):
+        parser.error(f"--only {options.only}: there are {', '.join(names)}")
     failed = 0
     for name in [options.only] if options.only else names:
         with tempfile.TemporaryDirectory() as folder:

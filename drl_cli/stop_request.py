@@ -183,10 +183,10 @@ class StopRequest(StopCondition):
                     return
                 if number in self.HANDLED:
                     self._came(number)
-            now = time.monotonic()
+            now, close_by = time.monotonic(), self._close_by  # which the other thread takes back
             if self._first_at is not None and now >= self._first_at + self.REST_S and self.signal is not None:
                 self._end(self.signal, is_late=True)
-            if self._close_by is not None and now >= self._close_by:
+            if close_by is not None and now >= close_by:
                 self._say_late()
                 self._end(0, is_late=True)
 
@@ -206,7 +206,7 @@ class StopRequest(StopCondition):
         if self._on_first:
             self._on_first(number)
 
-    def _end(self, number: int, is_late: bool = False, patience: float = LAST_ACTS_S) -> None:
+    def _end(self, number: int, is_late: bool = False, patience: float | None = None) -> None:
         code = [128 + number]
 
         def call() -> None:
@@ -218,5 +218,5 @@ class StopRequest(StopCondition):
         # Whatever holds a lock for ever must not hold up the end.
         thread = threading.Thread(target=call, name="last acts", daemon=True)
         thread.start()
-        thread.join(patience)
+        thread.join(self.LAST_ACTS_S if patience is None else patience)
         process.leave(code[0])

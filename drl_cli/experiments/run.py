@@ -255,9 +255,8 @@ class _Run:
     def _stuck(self, text: str) -> None:
         self._stuck_in = f"{self._spec.env}: {text}"
         self._stop_request.end_stuck()
-        events.report(
-            "diagnosis", name="stuck", text=f"Looks stuck: {self._stuck_in}"
-        )  # whose program it is may end it
+        # Nothing was ended: the program is another's.
+        events.report("diagnosis", name="stuck", text=f"Looks stuck: {self._stuck_in}")
 
     def _left_open(self) -> None:
         text = f"What was open has not closed for {StopRequest.CLOSE_S:g} s: the command ends without it. Does env.close hang?"

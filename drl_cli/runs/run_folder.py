@@ -131,7 +131,7 @@ class RunFolder:
 
     def __init__(self, path: Path, lock: int) -> None:
         self.path = path
-        self._lock = lock
+        self._lock: int | None = lock
 
     def write(self, name: str, data: Mapping[str, Any]) -> None:
         """Replace the record ``name`` ("status.json") by strict JSON of ``data``, atomically. Raises OSError."""
@@ -143,7 +143,9 @@ class RunFolder:
 
     def close(self) -> None:
         """Free the lock."""
-        held_locks.free(self._lock)
+        if self._lock is not None:
+            held_locks.free(self._lock)
+            self._lock = None  # the number may become another file's
 
 
 def create(local_dir: Path | str, experiment: str, run: str, env: str, trial: int | str = 0) -> RunFolder:

@@ -158,3 +158,13 @@ def test_find_unfinished_with_none_left_tells_what_is_there(tmp_path):
 def test_a_state_running_without_a_lock_is_a_run_that_died(tmp_path):
     dead = run_with(tmp_path, 1, "running")
     assert find.find_unfinished(tmp_path, "default") == dead
+
+
+def test_folder_that_is_closed_twice_does_not_free_the_lock_of_the_next(tmp_path):
+    first = create(tmp_path)
+    first.close()
+    second = create(tmp_path)  # its lock may have the number of the first one's
+    first.close()
+    assert run_folder.is_locked(second.path) and not run_folder.is_locked(first.path)
+    second.close()
+    assert not run_folder.is_locked(second.path)
