@@ -333,7 +333,7 @@ class _Run:
         last = saved or (keeping and keeping.best) or (start and start.path)
         if self._stuck_in:
             return self._outcome(
-                "failed", f"{self._stuck_in}\n{lost.capitalize()}. {self._advice(last)}", RunFailed.exit_code, last
+                "failed", f"{self._stuck_in}\nThe run ended: {lost}. {self._advice(last)}", RunFailed.exit_code, last
             )
         name = signal.Signals(number).name
         how = f"ended by {name} after {StopRequest.REST_S:g} s" if is_late else f"ended at once by {name}"
