@@ -132,6 +132,9 @@ class LearnerPart(Protocol):
     def load(self, arrays: Arrays, version: int) -> None:
         """Continue from ``state``, after the push of ``version``."""
 
+    def scale_rates(self, factor: float) -> None:
+        """Multiply the learning rates by ``factor`` from now on."""
+
 
 class ReplayPart(Protocol):
     """Stores fragments and draws batches from them; one shard of several, or all."""

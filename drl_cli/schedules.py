@@ -1,4 +1,4 @@
-"""Values that change with env steps."""
+"""Values that change with env steps, or with another number."""
 
 from collections.abc import Sequence
 

@@ -31,6 +31,7 @@ class Config:
             "env_timeout_s": None,
             "evaluation_interval": 1,
             "evaluation_hold": 0,
+            "lr_factor_by_return": None,
             "evaluation_confirm_episodes": 0,
             "env_config": {},
             "fresh_envs": False,

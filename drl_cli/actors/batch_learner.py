@@ -62,6 +62,7 @@ class BatchLearner:
         self._calls = {}  # shape of a batch -> ({column: placeholder}, fetches)
         self.publish, self.push = self._trained.publish, self._trained.push
         self.state, self.load = self._trained.state, self._trained.load
+        self.scale_rates = self._trained.scale_rates
 
     def prepare(self, streams: int, steps: int) -> float:
         """Build the graph and compile it for the expected batch without touching a weight.

@@ -118,8 +118,9 @@ class DecentralizedLearner:
 
     # -- a round ------------------------------------------------------------------------------------------------
 
-    def begin(self, columns: Arrays, env_steps: int) -> Begun:
-        """Begin a round with a fragment; ``env_steps`` of the run place rates on their schedules."""
+    def begin(self, columns: Arrays, env_steps: int, factor: float = 1.0) -> Begun:
+        """Begin a round with a fragment; ``env_steps`` of the run place rates on their schedules, times ``factor``."""
+        self._trained.scale_rates(factor)
         self._forget()
         self._began, self._env_steps, self._first = time.perf_counter(), env_steps, self._trained.updates
         config = self._config

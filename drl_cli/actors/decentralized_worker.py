@@ -155,12 +155,12 @@ class DecentralizedWorker:
         self._learner = learner
         return seconds
 
-    def begin(self, env_steps: int) -> Begun:
+    def begin(self, env_steps: int, factor: float = 1.0) -> Begun:
         """Begin a round with the fragment that was sampled last; see DecentralizedLearner."""
         self.prepare()
         if self._columns is None:
             raise RuntimeError("there is no fragment to learn from")
-        return self._learner.begin(self._columns, env_steps)
+        return self._learner.begin(self._columns, env_steps, factor)
 
     def plan(self, begun: Sequence[Begun]) -> int:
         """See DecentralizedLearner; returns the steps that were taken of the round."""

@@ -49,7 +49,7 @@ class EvolutionLearner:
         self._noise = noise_table.make(config, self._flat.size)
         self._filters = _Filters(spec, initial)
         self._observed = Observed(spec, self._filters, SCOPE)
-        self._updates = 0
+        self._updates, self._factor = 0, 1.0  # the factor of steps
         self.version = 1  # the first weights were pushed when the parts were made
 
     def prepare(self) -> float:
@@ -93,13 +93,17 @@ class EvolutionLearner:
         for number, weight in zip(index.tolist(), weights.tolist(), strict=True):
             if weight:
                 ascent += weight * self._noise.direction(self._updates, number)
-        after = self._update.stepped(self._theta, ascent)
+        after = self._update.stepped(self._theta, ascent, self._factor)
         if not np.isfinite(after).all():
             raise Diverged(
                 f"Step {self._updates + 1} made weights that are not finite; it was not taken. Lower its size."
             )
         step, self._theta = _norm(after.astype(np.float64) - self._theta), after
         return {"grad_norm": _norm(ascent), "update_ratio": step / max(_norm(after), 1e-12)}
+
+    def scale_rates(self, factor: float) -> None:
+        """Multiply the size of all further steps by ``factor``."""
+        self._factor = factor
 
     def publish(self) -> tuple[int, dict[str, np.ndarray]]:
         """Push the present weights to be scored; returns (version, state) of the same moment, for a checkpoint."""

@@ -37,6 +37,7 @@ class GradientLearner:
         self._given, self._rates, self._fetches = {}, {}, None
         self.publish, self.push = self._trained.publish, self._trained.push
         self.state, self.load = self._trained.state, self._trained.load
+        self.scale_rates = self._trained.scale_rates
 
     def prepare(self) -> float:
         """Build the graph without touching a weight; returns the seconds that it took."""

@@ -38,6 +38,7 @@ class Learner:
         self._trained = Trained(config, spec, graph, initial, identity, server)
         self.publish, self.push = self._trained.publish, self._trained.push
         self.state, self.load = self._trained.state, self._trained.load
+        self.scale_rates = self._trained.scale_rates
         self.observe = self._trained.observe
 
     def prepare(self) -> float:

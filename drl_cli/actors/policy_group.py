@@ -179,6 +179,11 @@ class GroupLearner:
             return self._server.call("push", {**self._weights, **odds}, keep)
         return self._server.call("push", {**self._weights, **odds}, keep, {**self._weights, **odds, **scored})
 
+    def scale_rates(self, factor: float) -> None:
+        """Multiply the learning rates of all policies by ``factor`` from now on."""
+        for learner in self._learners.values():
+            learner.scale_rates(factor)
+
     def publish(self) -> tuple[int, dict[str, np.ndarray]]:
         """Push the present weights to be scored; returns (version, state) of the same moment, for a checkpoint."""
         for learner in self._learners.values():

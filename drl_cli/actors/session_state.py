@@ -31,6 +31,8 @@ from drl_cli.tf1.tensorflow import tf
 from drl_cli.tf1.weights import RAY_CLASS, Weights
 
 COMPILING = "compiling the update (XLA)"
+_POWERS = {"lr": 1, "rate": 1, "kl": 2}
+"""Last word of a rate's key → the power with which ``scale_rates`` counts: a divergence goes with the square of the step."""
 
 
 class Trained:
@@ -56,6 +58,7 @@ class Trained:
         self._policy = identity.get("policy", DEFAULT_POLICY)
         self._scope = self._policy + "/"
         self.updates = self._pushed_at = 0
+        self._factor = 1.0  # of learning rates
         self.version = 1  # the first weights were pushed when the parts were made
 
     def open(self, add: Callable[[Any], None], warm: Callable[[], Any]) -> None:
@@ -119,11 +122,16 @@ class Trained:
     def run(self, fetches: Any, feeds: dict[Any, Any], rates: Mapping[str, Any], env_steps: int) -> Any:
         """Run ``fetches`` with ``feeds``; ``rates``: {dotted key of the config: placeholder}, set to where they are by then."""
         for name, placeholder in rates.items():
-            feeds[placeholder] = value_at(operator.attrgetter(name)(self._config), env_steps)
+            value = value_at(operator.attrgetter(name)(self._config), env_steps)
+            feeds[placeholder] = value * self._factor ** _POWERS.get(name.rpartition("_")[2], 0)
         try:
             return self.session.run(fetches, feeds)
         except tf.errors.ResourceExhaustedError as error:
             raise ResourcesExhausted(f"TensorFlow ran out of memory: {error.message.splitlines()[0]}") from error
+
+    def scale_rates(self, factor: float) -> None:
+        """Multiply the learning rates of all further updates by ``factor``, a trust region by its square."""
+        self._factor = factor
 
     def made(self, updates: int, finite: bool) -> None:
         """Count ``updates`` that were made; Diverged when the one after them was not ``finite``."""

@@ -206,3 +206,16 @@ _Points = Annotated[tuple[_Point, ...], Field(strict=False, min_length=1, max_le
 Rate = _Rate | _Points
 """A learning rate, or ``[[env_step, value], …]``: linear between the points, constant before the first and after the last."""
 RATE_ALLOWED = "a number in [0, 10], or a list of [env_step, value] pairs whose steps rise"
+
+
+def _rising_returns(points: tuple[tuple[float, float], ...]) -> tuple[tuple[float, float], ...]:
+    if any(later <= earlier for (earlier, _), (later, _) in itertools.pairwise(points)):
+        raise ValueError("the returns must rise")
+    return points
+
+
+_Factor = Annotated[tuple[float, Annotated[float, Field(ge=0, le=10)]], Field(strict=False)]
+FactorByReturn = Annotated[
+    tuple[_Factor, ...], Field(strict=False, min_length=2, max_length=1000), AfterValidator(_rising_returns)
+]
+"""``[[return, factor], …]``: linear between the points, constant before the first and after the last."""

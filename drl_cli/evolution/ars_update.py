@@ -30,9 +30,12 @@ class ARSUpdate:
         """
         return top_weights(returns, self._config.rollouts_used)
 
-    def stepped(self, theta: np.ndarray, ascent: np.ndarray) -> np.ndarray:
-        """Return ``theta`` (float32 [size]) after a step along ``ascent``, the weighted sum of directions, float64 [size]."""
-        return (theta + self._config.sgd_stepsize * ascent).astype(np.float32)
+    def stepped(self, theta: np.ndarray, ascent: np.ndarray, factor: float = 1.0) -> np.ndarray:
+        """Return ``theta`` (float32 [size]) after a step along ``ascent``, the weighted sum of directions, float64 [size].
+
+        ``factor``: of the step's size.
+        """
+        return (theta + self._config.sgd_stepsize * factor * ascent).astype(np.float32)
 
     def state(self) -> dict[str, np.ndarray]:
         """Return {}."""

@@ -32,13 +32,16 @@ class ESUpdate:
         """Return by how much each direction counts, float64 [K], for ``returns`` [K, 2]; None: they say nothing."""
         return rank_weights(returns)
 
-    def stepped(self, theta: np.ndarray, ascent: np.ndarray) -> np.ndarray:
-        """Return ``theta`` (float32 [size]) after a step along ``ascent``, the weighted sum of directions, float64 [size]."""
+    def stepped(self, theta: np.ndarray, ascent: np.ndarray, factor: float = 1.0) -> np.ndarray:
+        """Return ``theta`` (float32 [size]) after a step along ``ascent``, the weighted sum of directions, float64 [size].
+
+        ``factor``: of the step's size.
+        """
         gradient = self._config.l2_coeff * theta - ascent  # of what is to fall
         self._count += 1
         self._m += (1 - BETA1) * (gradient - self._m)
         self._v += (1 - BETA2) * (np.square(gradient) - self._v)
-        rate = self._config.stepsize * np.sqrt(1 - BETA2**self._count) / (1 - BETA1**self._count)
+        rate = self._config.stepsize * factor * np.sqrt(1 - BETA2**self._count) / (1 - BETA1**self._count)
         return (theta - rate * self._m / (np.sqrt(self._v) + EPSILON)).astype(np.float32)
 
     def state(self) -> dict[str, Any]:

@@ -256,7 +256,8 @@ class Diagnosis:
             return None
         return (
             f"Looks as if it diverges: evaluations had reached {best.mean:.4g} (iteration {best.iteration}), the last "
-            f"{FALLEN} were {highest:.4g} at most. Lower the learning rates; the best checkpoint is kept."
+            f"{FALLEN} were {highest:.4g} at most. Lower the learning rates, from the start or once evaluations are good "
+            "(lr_factor_by_return); the best checkpoint is kept."
         )
 
 

@@ -134,6 +134,7 @@ class Driver:
         self.parts.pool.start(incarnations, self._standing)
         with restore.refusing_misfits():
             restore.load_parts(self.setup, self.parts)
+        self._scale_rates()
         if was_scored:
             self.evaluations.begin_again(self._snapshot(), self._stop_requested)
 
@@ -182,6 +183,8 @@ class Driver:
         self.curriculum.advance(result)
         if self.curriculum.task:
             result["info"]["env_task"] = self.curriculum.task[0]
+        if self.config.lr_factor_by_return is not None:
+            result["info"]["lr_factor"] = self.evaluations.lr_factor
         return result
 
     def _with_environments(self) -> list[Handle]:
@@ -203,6 +206,7 @@ class Driver:
             loop.step()
             if not self.evaluations.is_deferred:
                 self.evaluations.poll()
+                self._scale_rates()
             self._report_progress()
             if self.touched is not touched or self._must_stop_now():
                 break
@@ -271,6 +275,11 @@ class Driver:
             self.evaluations.take_served(self.clock.iteration, self.loop, self._snapshot)
         elif self.evaluations.is_due(self.clock.iteration, self.loop):
             self.evaluations.begin(self._snapshot(), self._stop_requested)
+        self._scale_rates()
+
+    def _scale_rates(self) -> None:
+        if self.evaluations.has_new_factor():
+            self.parts.learner.call("scale_rates", self.evaluations.lr_factor)
 
     def _snapshot(self) -> Snapshot:
         self.loop.settle()

@@ -21,6 +21,7 @@ from drl_cli.runtime.evaluator import Scoring, Snapshot
 from drl_cli.runtime.loop_kinds import Loop
 from drl_cli.runtime.run_clock import REST_S, Deadline
 from drl_cli.runtime.testers import ManyTesters
+from drl_cli.schedules import value_at
 
 SCORES_EVERY_S = 0.02  # between two looks for scores that are waited for
 PATIENCE_S = 1.2  # after a stop with an evaluation of a run without workers
@@ -48,6 +49,7 @@ class EvaluationSchedule:
         # In a deterministic run scores count from the end of the next iteration on, however soon they come.
         self.is_deferred = is_deterministic(setup.config)
         self._snapshot: Snapshot | None = None  # that is scored meanwhile
+        self.lr_factor = 1.0  # of the learning rates, by ``lr_factor_by_return``
 
     def _make_tester(self) -> Handle | ManyTesters:
         if self._tester is None:
@@ -73,6 +75,13 @@ class EvaluationSchedule:
             return False
         mean = loop.ledger.meters.reward_mean()
         return mean is not None and mean >= goal
+
+    def has_new_factor(self) -> bool:
+        """Set ``lr_factor`` to what the highest evaluation so far asks for; return whether it has changed."""
+        points, highest, before = self._setup.config.lr_factor_by_return, self.scoring.highest, self.lr_factor
+        if points is not None and highest is not None:
+            self.lr_factor = value_at(points, highest)
+        return self.lr_factor != before
 
     def begin(self, snapshot: Snapshot, is_stopping: Callable[[], bool]) -> None:
         """Score ``snapshot``; without Ray, or with ``evaluation_parallel_to_training: false``, training waits for it.

@@ -80,6 +80,7 @@ class Scoring:
         self.newest: Snapshot | None = None  # the last one that has been scored
         self.newest_result: dict[str, Any] | None = None  # its scores; known after a restore too
         self.touched: dict[str, Any] | None = None
+        self.highest: float | None = None  # mean return of an evaluation so far
         self.seconds = 0.0
 
     @property
@@ -199,6 +200,9 @@ class Scoring:
             result[ESTIMATES] = self._estimates
         snapshot.result = result
         self.newest, self.newest_result = snapshot, result
+        mean = result.get("episode_reward_mean")
+        if mean is not None and (self.highest is None or mean > self.highest):
+            self.highest = mean
         if self._goal is not None and self.touched is None and self._goal.is_reached(confirming or result):
             self._touch(self._goal, result)
         return True
@@ -220,17 +224,23 @@ class Scoring:
             "count": self.count,
             "newest": self.newest_result,
             "touched": self.touched,
+            "highest": self.highest,
             "is_busy": self.is_busy,
         }
 
     def load(self, facts: Mapping[str, Any], exact: bool) -> None:
-        """Continue from ``state``; only the same run (``exact``) with the same goal has touched it already.
+        """Continue from ``state``.
 
-        Raises TypeError where ``facts`` has another form.
+        Only the same run (``exact``) has been as high, and, with the same goal, has touched it already. Raises
+        TypeError where ``facts`` has another form.
         """
         for name in ("newest", "touched"):
             _check_scores(f"scoring.{name}", facts[name])
         self.count, self.newest_result = facts["count"], facts["newest"]
+        highest = facts.get("highest", (facts["newest"] or {}).get("episode_reward_mean"))
+        if not isinstance(highest, int | float | None):
+            raise TypeError(f"scoring.highest is {str(highest)[:40]!r}, and no number")
+        self.highest = highest if exact else None
         touched = {"metric": EVALUATION_REWARD} | (facts["touched"] or {})  # an older checkpoint names no metric
         if exact and facts["touched"] and (touched["metric"], touched["target"]) == self._goal:
             self.touched = touched

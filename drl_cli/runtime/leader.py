@@ -67,6 +67,7 @@ class Leader:
             None  # worker -> its incarnation; None: the first variables, which all have
         )
         self.is_remote = server.is_remote
+        self.lr_factor = 1.0  # of the learning rates of the next round
 
     def ready(self) -> Call:
         """Return a call that is done when the first worker has been made."""
@@ -79,6 +80,9 @@ class Leader:
             calls = [handle.call("load_trained", *args) for handle in self._pool.handles().values()]
             self._holders = self._pool.incarnations()
             return _All(calls)
+        if method == "scale_rates":
+            (self.lr_factor,) = args
+            return _All(())
 
         def ask() -> tuple[int, Call]:
             index, handle = next(iter(self.required().items()))

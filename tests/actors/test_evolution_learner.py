@@ -141,7 +141,7 @@ def test_return_that_is_not_finite_is_refused_and_nothing_is_pushed(bad):
 def test_step_beyond_all_numbers_is_not_taken():
     learner, weights, server, _ = _learner(sgd_stepsize=1e3)
     learner._theta = np.full(10, np.finfo(np.float32).max, np.float32)
-    learner._update.stepped = lambda theta, ascent: theta * np.float32(2)
+    learner._update.stepped = lambda theta, ascent, factor: theta * np.float32(2)
     with np.errstate(over="ignore"), pytest.raises(Diverged, match="Step 1 made weights that are not finite"):
         learner.learn(0, [None], _block(0, [[3, 1], [0, 0]]))
     assert server.call("pull", 1).result() is None

@@ -124,6 +124,7 @@ DEFAULTS = {
     "evaluation_max_steps": None,
     "evaluation_confirm_episodes": 50,
     "evaluation_hold": 0,
+    "lr_factor_by_return": None,
     "metrics_smoothing_episodes": 100,
     "callbacks": None,
     "env_wrappers": [],

@@ -111,7 +111,7 @@ class Worker:
     def _prepare(self):
         return 0.5
 
-    def _begin(self, env_steps):
+    def _begin(self, env_steps, factor):
         self.run.began_at.append(env_steps)
         return Begun(STEPS, nothing(()), {})
 

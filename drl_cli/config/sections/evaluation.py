@@ -2,12 +2,13 @@
 
 Mixed into the config of every algorithm. The keys with ``_confirm_`` and ``_hold`` are this project's own: the
 first evaluation of ten episodes that reaches a goal is often luck, so fresh episodes confirm it before it may stop a run.
+So is ``lr_factor_by_return``: how soon a run learns differs from seed to seed, and a schedule over env steps cannot know it.
 """
 
 from typing import Literal
 
 from drl_cli.config.episode_metrics import UNBOUNDED_STEPS
-from drl_cli.config.schema import PlainMapping, Section, Whole, key
+from drl_cli.config.schema import FactorByReturn, PlainMapping, Section, Whole, key
 
 
 class EvaluationConfig(Section):
@@ -95,4 +96,13 @@ class EvaluationKeys(Section):
         "evaluations",
         ge=0,
         le=10_000,
+    )
+    lr_factor_by_return: FactorByReturn | None = key(
+        None,
+        "[[return, factor], …]: the learning rates are multiplied by the factor that belongs to the highest "
+        "episode_reward_mean of an evaluation so far, linear between the points. It lets a policy that has reached a return "
+        "keep it: [[200, 1], [240, 0.1]]. The step sizes of ES and ARS are multiplied too, max_kl of TRPO by the factor's "
+        "square. null: no factor.",
+        allowed="null, or a list of at least two [return, factor] pairs whose returns rise and whose factors are in [0, 10]",
+        needs=("evaluation_interval", 1),
     )

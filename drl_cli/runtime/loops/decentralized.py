@@ -269,7 +269,7 @@ class DecentralizedLoop:
 
     def _round(self, team: dict[int, Handle]) -> Waits:
         """Learn from the fragments of ``team`` ({index: handle}), in the order of its workers."""
-        begun = yield from self._from_all(team, "begin", self.sampled)
+        begun = yield from self._from_all(team, "begin", self.sampled, self._leader.lr_factor)
         if not team:
             return
         facts: list[Begun] = list(begun.values())
