@@ -113,7 +113,13 @@ def _measured(name: str, workers: int, inside: int, options: argparse.Namespace)
     algorithm, env_id, keys = SETTINGS[name]
     net = {"fcnet_hiddens": options.hidden}
     nets = {"policy_model": net, "Q_model": net} if name == "sac" else {"model": net}
-    keys = {**nets, "num_workers": workers, "num_envs_per_worker": 1, "rollout_fragment_length": 200, "seed": 100} | keys
+    keys = {
+        **nets,
+        "num_workers": workers,
+        "num_envs_per_worker": 1,
+        "rollout_fragment_length": 200,
+        "seed": 100,
+    } | keys
     if name != "sac":
         keys["train_batch_size"] = 200 * workers
     keys |= {"evaluation_interval": None, "min_iter_time_s": 1, "broadcast_dtype": options.dtype}
