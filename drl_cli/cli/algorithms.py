@@ -99,7 +99,7 @@ def details(row: Algorithm, wanted: tuple[str, ...] = ()) -> dict[str, Any]:
     keys, words = key_description.keys(schema), []
     for word in wanted:
         own, meant = [key["key"] for key in keys if word.lower() in key["key"].lower()], [word.lower()]
-        if all(name.startswith("exploration_config.") for name in own):  # lr is that of RND too
+        if word.lower() not in own:  # lr is in the names of other keys too
             meant = [*meant, *other_libraries.keys_meant(word, schema)]
         if not own and len(meant) == 1:
             hint = suggestion(word, [key["key"] for key in keys])

@@ -47,9 +47,10 @@ def test_example_list_has_columns_for_algorithm_and_environment_where_there_is_r
             [
                 "exploration_config.lr",
                 *(f"optimization.{part}_learning_rate" for part in ("actor", "critic", "entropy")),
+                "lr_factor_by_return",
             ],
         ),
-        ("TD3", "lr", ["exploration_config.lr", "actor_lr", "critic_lr"]),
+        ("TD3", "lr", ["exploration_config.lr", "actor_lr", "critic_lr", "lr_factor_by_return"]),
         ("PPO", "max_grad_norm", ["grad_clip"]),
         ("PPO", "n_steps", ["rollout_fragment_length"]),
     ],
