@@ -26,6 +26,7 @@ from drl_cli.policies.numpy_policy import DEFAULT_POLICY
 from drl_cli.policies.policy_spec import PolicySpec
 from drl_cli.schedules import value_at
 from drl_cli.tf1.graph import BatchGraph
+from drl_cli.tf1.polyak import new_pace
 from drl_cli.tf1.session import new_session
 from drl_cli.tf1.tensorflow import tf
 from drl_cli.tf1.weights import RAY_CLASS, Weights
@@ -59,6 +60,7 @@ class Trained:
         self._scope = self._policy + "/"
         self.updates = self._pushed_at = 0
         self._factor = 1.0  # of learning rates
+        self._paced = None  # (operation that sets the pace of averages, its placeholder), once the graph is there
         self.version = 1  # the first weights were pushed when the parts were made
 
     def open(self, add: Callable[[Any], None], warm: Callable[[], Any]) -> None:
@@ -72,6 +74,9 @@ class Trained:
         custom_models_tf.check(self._spec)
         custom_distributions_tf.check(self._spec)
         self.graph = tf.Graph()
+        with self.graph.as_default(), self.device():
+            pace, given_pace = new_pace(), tf.placeholder(tf.float32, [], name="pace")
+            set_pace = pace.assign(given_pace, read_value=False)
         with custom_models_tf.blamed(self._spec, bool(config.xla)), self.graph.as_default(), self.device():
             graph: Any = load(self._module)
             build: Any = graph if callable(graph) else graph.build
@@ -80,7 +85,7 @@ class Trained:
             built = called("The graph of this algorithm", build, *given) if own else build(*given)
             add(built)
             with tf.device("/CPU:0"):
-                start = tf.variables_initializer(list(built.variables.values()))
+                start = tf.variables_initializer([pace, *built.variables.values()])
         self.session = new_session(self.graph, config.tf_session_args.model_dump(exclude_none=True), gpus(config))
         self.session.run(start)
         # The compiler runs outside of Python: what has to be imported from Ray is imported beside it.
@@ -105,6 +110,8 @@ class Trained:
             self._sampling = Weights(self.session, sources, self._identity["with_ray"]) if replaced else None
             filters = {name: variable for name, variable in named.items() if name.startswith(self._scope + "filter/")}
             self._observed = Observed(self._spec, Weights(self.session, filters, with_ray=False), self._scope)
+        self._paced = (set_pace, given_pace)
+        self.scale_rates(self._factor)
         events.report("learner", text="")
 
     def observe(self, seen: Sequence[Any]) -> None:
@@ -130,8 +137,15 @@ class Trained:
             raise ResourcesExhausted(f"TensorFlow ran out of memory: {error.message.splitlines()[0]}") from error
 
     def scale_rates(self, factor: float) -> None:
-        """Multiply the learning rates of all further updates by ``factor``, a trust region by its square."""
+        """Multiply the learning rates of all further updates by ``factor``, a trust region by its square.
+
+        Below 1 the steps of averaged weights are multiplied too: a good average must not follow a policy that is frozen
+        in one of the swings that it averages.
+        """
         self._factor = factor
+        if self._paced is not None:
+            operation, placeholder = self._paced
+            self.session.run(operation, {placeholder: min(1.0, factor)})
 
     def made(self, updates: int, finite: bool) -> None:
         """Count ``updates`` that were made; Diverged when the one after them was not ``finite``."""

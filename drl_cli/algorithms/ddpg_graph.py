@@ -29,7 +29,7 @@ from drl_cli.policies.forward_tf import Tensors, TFNet, values_of, variables_of
 from drl_cli.policies.policy_spec import NetSpec, PolicySpec
 from drl_cli.tf1.graph import Batch, Gradients, LearnerGraph, Parts, Rates, transition_columns
 from drl_cli.tf1.optimizers import Adam, clipped
-from drl_cli.tf1.polyak import every, polyak_update
+from drl_cli.tf1.polyak import every, move_average, polyak_update
 from drl_cli.tf1.stateless_random import stateless_normal
 from drl_cli.tf1.tensorflow import Tensor, Variable, tf
 
@@ -100,7 +100,7 @@ class DeterministicWeights:
         """Move the targets where they are due at update ``number``, int64, and the average, towards the learnt weights."""
         every(self._target_every, number, self._move_targets, self._target_every - 1)
         if self.policy is not self._acting:
-            polyak_update(list(self._acting.values()), list(self.policy.values()), 1.0 - self._config.policy_average)
+            move_average(list(self._acting.values()), list(self.policy.values()), self._config.policy_average)
 
     def _move_targets(self) -> None:
         online = self.policy | self.critic

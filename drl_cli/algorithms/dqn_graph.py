@@ -35,7 +35,7 @@ from drl_cli.policies.layers_tf import layer_noise
 from drl_cli.policies.policy_spec import NetSpec, PolicySpec, ValueSpec
 from drl_cli.tf1.graph import Batch, Gradients, LearnerGraph, Parts, Rates, transition_columns
 from drl_cli.tf1.optimizers import Adam, clipped
-from drl_cli.tf1.polyak import every, polyak_update
+from drl_cli.tf1.polyak import every, move_average, polyak_update
 from drl_cli.tf1.tensorflow import Tensor, Variable, tf
 
 RATES = ("lr",)
@@ -107,7 +107,7 @@ class ValueNet:
 
         every(self._target_every, number, move_target, phase=self._target_every - 1)
         if self.online is not self._acting:
-            polyak_update(list(self._acting.values()), online, 1.0 - self._config.policy_average)
+            move_average(list(self._acting.values()), online, self._config.policy_average)
 
 
 class _DQNUpdate:

@@ -28,7 +28,7 @@ from drl_cli.policies.forward_tf import Tensors, TFNet, values_of, variables_of
 from drl_cli.policies.policy_spec import NetSpec, PolicySpec
 from drl_cli.tf1.graph import Batch, Gradients, LearnerGraph, Parts, Rates, transition_columns
 from drl_cli.tf1.optimizers import Adam, clipped
-from drl_cli.tf1.polyak import every, polyak_update
+from drl_cli.tf1.polyak import every, move_average, polyak_update
 from drl_cli.tf1.tensorflow import Tensor, Variable, tf
 
 RATES = ("actor_lr", "critic_lr", "value_lr")
@@ -136,7 +136,7 @@ class _IQLUpdate:
 
         every(self._target_every, number, move_targets, self._target_every - 1)
         if self._policy is not self._acting:
-            polyak_update(list(self._acting.values()), list(self._policy.values()), 1.0 - self._config.policy_average)
+            move_average(list(self._acting.values()), list(self._policy.values()), self._config.policy_average)
 
     def _heads(self, weights: Tensors, obs: Tensor) -> dict[str, Tensor]:
         heads = TFNet(self._policy_net, weights)(obs)  # [B, size] each

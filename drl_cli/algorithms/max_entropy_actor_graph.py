@@ -27,7 +27,7 @@ from drl_cli.policies.distributions_tf import TFSquashedGaussian, allowed, maske
 from drl_cli.policies.forward_tf import Tensors, TFNet, values_of, variables_of
 from drl_cli.policies.policy_spec import PolicySpec
 from drl_cli.tf1.optimizers import project_columns
-from drl_cli.tf1.polyak import polyak_update
+from drl_cli.tf1.polyak import move_average, polyak_update
 from drl_cli.tf1.stateless_random import stateless_normal
 from drl_cli.tf1.tensorflow import Tensor, Variable, tf
 
@@ -129,16 +129,17 @@ class Actor:
     def after_step(self, statistics: Sequence[Tensor], share: float) -> None:
         """Update what follows the optimiser's step: kernels of unit length, and the running statistics.
 
-        These move by ``share`` of the way to ``statistics`` of a batch (tensors, in their order).
+        These move by ``share`` of the way to ``statistics`` of a batch (tensors, in their order), at a lower pace less: a
+        policy acts by them.
         """
         project_columns(self._online[name] for name in self._net.unit_names())
-        polyak_update([self._online[name] for name in self._running], statistics, share)
+        move_average([self._online[name] for name in self._running], statistics, 1.0 - share)
 
     def average(self) -> None:
         """Let the copy that acts follow the online policy."""
         if self._acting is self._online:
             return
-        polyak_update([self._acting[name] for name in self.trained], list(self.trained.values()), 1.0 - self._kept)
+        move_average([self._acting[name] for name in self.trained], list(self.trained.values()), self._kept)
         polyak_update(
             [self._acting[name] for name in self._running], [self._online[name] for name in self._running], 1.0
         )

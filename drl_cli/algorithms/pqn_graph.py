@@ -27,7 +27,7 @@ from drl_cli.policies.forward_tf import Tensors, TFNet, values_of, variables_of
 from drl_cli.policies.policy_spec import PolicySpec
 from drl_cli.tf1.epochs import Plan, epochs
 from drl_cli.tf1.graph import Batch, BatchGraph, Learnt, Rates, trajectory_columns
-from drl_cli.tf1.polyak import polyak_update
+from drl_cli.tf1.polyak import move_average
 from drl_cli.tf1.tensorflow import Tensor, Variable, tf
 from drl_cli.tf1.towers import Sums
 
@@ -76,7 +76,7 @@ class ActionValueNet:
         """Move the averaged weights by an update, if there are any."""
         if self.averaged:
             sources = [self.variables[name] for name in self.averaged]
-            polyak_update(list(self.averaged.values()), sources, 1.0 - self._average)
+            move_average(list(self.averaged.values()), sources, self._average)
 
     def look(self, values: Tensors, obs: Tensor) -> Tensor:
         """Return the values of all actions in ``obs`` [B, …], [B, n]."""

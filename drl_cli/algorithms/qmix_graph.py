@@ -28,7 +28,7 @@ from drl_cli.policies.policy_spec import PolicySpec
 from drl_cli.policies.team_tf import TeamParts, by_agent, sequences_by_agent
 from drl_cli.tf1.graph import Batch, Gradients, LearnerGraph, Parts, Rates, sequence_columns, transition_columns
 from drl_cli.tf1.optimizers import Adam, clipped
-from drl_cli.tf1.polyak import every, polyak_update
+from drl_cli.tf1.polyak import every, move_average, polyak_update
 from drl_cli.tf1.tensorflow import Tensor, Variable, tf
 
 RATES = ("lr",)
@@ -157,7 +157,7 @@ class _QMIXUpdate:
         every(self._target_every, number, move_targets, phase=self._target_every - 1)
         if self._config.policy_average:
             learnt = [self._online[name] for name in self._acting]
-            polyak_update(list(self._acting.values()), learnt, 1.0 - self._config.policy_average)
+            move_average(list(self._acting.values()), learnt, self._config.policy_average)
 
     def _mixed(self, weights: Tensors, parts: TeamParts, values: Tensor) -> Tensor:
         """One value, [B], of ``values`` [B, A] of the agents that are there."""

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from drl_cli.policies import distributions_tf, filters_tf
 from drl_cli.policies.forward_tf import TFNet, values_of, variables_of
-from drl_cli.tf1.polyak import polyak_update
+from drl_cli.tf1.polyak import move_average
 from drl_cli.tf1.tensorflow import Tensor, tf
 
 if TYPE_CHECKING:
@@ -75,9 +75,7 @@ class ActorCritic:
     def move_average(self) -> None:
         """Move the averaged weights by an update, if there are any."""
         if self.averaged:
-            polyak_update(
-                list(self.averaged.values()), [self.variables[name] for name in self.averaged], 1.0 - self._average
-            )
+            move_average(list(self.averaged.values()), [self.variables[name] for name in self.averaged], self._average)
 
     def look(
         self, values: Tensors, obs: Tensor, state: Sequence[Tensor] | None = None, begins: Tensor | None = None

@@ -36,6 +36,8 @@ MINIBATCHES = BATCHES | {"num_sgd_iter": 2, "sgd_minibatch_size": 15}
 RUNS = {
     "DQN": ("CartPole-v1", TRANSITIONS | {"model": NET, "hiddens": [8], "target_network_update_freq": 0}),
     "SAC": ("Pendulum-v1", TRANSITIONS | {"policy_model": NET, "Q_model": NET}),
+    "CROSSQ": ("Pendulum-v1", TRANSITIONS | {"policy_model": NET, "Q_model": NET}),
+    "XQC": ("Pendulum-v1", TRANSITIONS | {"policy_model": NET, "Q_model": NET}),
     "TD3": ("Pendulum-v1", TRANSITIONS | {"actor_hiddens": [8], "critic_hiddens": [8]}),
     "PPO": ("CartPole-v1", MINIBATCHES),
     "A2C": ("CartPole-v1", BATCHES),
@@ -102,6 +104,16 @@ def evaluated(run):
 def test_factor_of_zero_leaves_the_policy_where_it_is(start, algorithm):
     run = start(algorithm, [[LOW, 0], [HIGH, 0]])
     evaluated(run)
+    assert moved(run) == 0
+
+
+@pytest.mark.parametrize("algorithm", [name for name in RUNS if name not in ("A3C", "ARS", "ES")])
+def test_factor_of_zero_leaves_an_averaged_policy_where_it_is_although_the_learnt_one_is_elsewhere(start, algorithm):
+    run = start(algorithm, [[LOW, 0], [HIGH, 0]], policy_average=0.9)
+    evaluated(run)
+    state, scope = run.parts.learner.call("state").result(), next(iter(run.setup.specs))
+    learnt = [name for name in nets(run) if f"{scope}/learnt_" + name.removeprefix(f"{scope}/") in state]
+    assert any((state[name] != state[f"{scope}/learnt_" + name.removeprefix(f"{scope}/")]).any() for name in learnt)
     assert moved(run) == 0
 
 
