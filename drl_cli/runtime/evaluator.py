@@ -101,6 +101,7 @@ class Scoring:
         """Count ``episodes`` that clients of a policy server have played as an evaluation of ``snapshot``; none confirm it."""
         self.count += 1
         self._snapshot, self._estimates, self._first = snapshot, None, self._summed(episodes)
+        self._note_highest()
         self._complete(None)
 
     def _play_first(self) -> None:
@@ -154,10 +155,16 @@ class Scoring:
                 self._play(Stage.PLAYING, "tester", ROUND, len(self._played))
                 return False
             self._first = self._summed(self._played)
+        self._note_highest()
         if self._needs_confirmation():
             self._play(Stage.CONFIRMING, "confirm", self._config.evaluation_confirm_episodes)
             return False
         return self._complete(None)
+
+    def _note_highest(self) -> None:
+        mean = self._first.get("episode_reward_mean")
+        if mean is not None and (self.highest is None or mean > self.highest):
+            self.highest = mean
 
     def _confirmed(self, found: Any) -> dict[str, Any]:
         """Return the summary of the fresh episodes; what a function of the user's returned is one already."""
@@ -200,9 +207,6 @@ class Scoring:
             result[ESTIMATES] = self._estimates
         snapshot.result = result
         self.newest, self.newest_result = snapshot, result
-        mean = result.get("episode_reward_mean")
-        if mean is not None and (self.highest is None or mean > self.highest):
-            self.highest = mean
         if self._goal is not None and self.touched is None and self._goal.is_reached(confirming or result):
             self._touch(self._goal, result)
         return True
