@@ -80,7 +80,8 @@ class Scoring:
         self.newest: Snapshot | None = None  # the last one that has been scored
         self.newest_result: dict[str, Any] | None = None  # its scores; known after a restore too
         self.touched: dict[str, Any] | None = None
-        self.highest: float | None = None  # mean return of an evaluation so far
+        self.highest: float | None = None  # mean return of an evaluation so far, of its fresh episodes where it had any
+        self._highest_before: float | None = None  # before the running evaluation
         self.seconds = 0.0
 
     @property
@@ -162,9 +163,8 @@ class Scoring:
         return self._complete(None)
 
     def _note_highest(self) -> None:
-        mean = self._first.get("episode_reward_mean")
-        if mean is not None and (self.highest is None or mean > self.highest):
-            self.highest = mean
+        self._highest_before = self.highest
+        self.highest = _higher(self._highest_before, self._first.get("episode_reward_mean"))
 
     def _confirmed(self, found: Any) -> dict[str, Any]:
         """Return the summary of the fresh episodes; what a function of the user's returned is one already."""
@@ -207,6 +207,8 @@ class Scoring:
             result[ESTIMATES] = self._estimates
         snapshot.result = result
         self.newest, self.newest_result = snapshot, result
+        if confirming is not None:
+            self.highest = _higher(self._highest_before, confirming.get("episode_reward_mean"))
         if self._goal is not None and self.touched is None and self._goal.is_reached(confirming or result):
             self._touch(self._goal, result)
         return True
@@ -252,6 +254,10 @@ class Scoring:
     def abandon(self) -> None:
         """Forget the evaluation that is under way."""
         self._stage, self._call = Stage.IDLE, None
+
+
+def _higher(before: float | None, mean: float | None) -> float | None:
+    return max((one for one in (before, mean) if one is not None), default=None)
 
 
 def _check_scores(name: str, stored: Any) -> None:

@@ -100,10 +100,10 @@ class EvaluationKeys(Section):
     lr_factor_by_return: FactorByReturn | None = key(
         None,
         "[[return, factor], …]: the learning rates are multiplied by the factor that belongs to the highest "
-        "episode_reward_mean of an evaluation so far, linear between the points. It lets a policy that has reached a return "
-        "keep it: [[200, 1], [240, 0.1]]. Below 1 it slows policy_average and the batch statistics of CROSSQ's and XQC's "
-        "policy down too. The step sizes of ES and ARS are multiplied, max_kl of TRPO by the factor's square. null: no "
-        "factor.",
+        "episode_reward_mean of an evaluation so far (of the episodes that confirm a goal, where there are any), linear "
+        "between the points. It lets a policy that has reached a return keep it: [[200, 1], [240, 0.1]]. Below 1 it slows "
+        "policy_average and the batch statistics of CROSSQ's and XQC's policy down too. The step sizes of ES and ARS are "
+        "multiplied, max_kl of TRPO by the factor's square. null: no factor.",
         allowed="null, or a list of at least two [return, factor] pairs whose returns rise and whose factors are in [0, 10]",
         needs=("evaluation_interval", 1),
     )
