@@ -149,8 +149,8 @@ def with_receipt(text: str, took: str, rows: Sequence[Row], where: str) -> str:
     text = "".join([*lines[:start], *block, *lines[end:]])
     if condition:
         return text
-    text = re.sub(r"^# seeds .*$", f"# seeds    {_seeds(rows)}", text, count=1, flags=re.MULTILINE)
-    return re.sub(r"^# machine .*$", f"# machine  {where}", text, count=1, flags=re.MULTILINE)
+    text = re.sub(r"^# seeds {4}.*$", f"# seeds    {_seeds(rows)}", text, count=1, flags=re.MULTILINE)
+    return re.sub(r"^# machine {2}.*$", f"# machine  {where}", text, count=1, flags=re.MULTILINE)
 
 
 def with_table_row(page: str, name: str, settings: Sequence[str], rows: Sequence[Row]) -> tuple[str, bool]:
@@ -189,7 +189,8 @@ def machine(rows: Sequence[Row]) -> str:
     names = ", ".join(dict.fromkeys(row["machine"] for row in rows))
     loads = [row["load"] for row in rows]
     # The first run starts on the machine as it was; later ones see what is left of the one before.
-    beside = f", beside other work (load {min(loads):.0f} to {max(loads):.0f})" if loads[0] > BUSY else ""
+    ends = dict.fromkeys(f"{load:.0f}" for load in (min(loads), max(loads)))
+    beside = f", beside other work (load {' to '.join(ends)})" if loads[0] > BUSY else ""
     return f"{names}, {max(row['day'] for row in rows)}{beside}"
 
 

@@ -61,6 +61,13 @@ def test_a_receipt_of_other_settings_leaves_the_files_own_alone(fidelity):
     )
 
 
+def test_a_sentence_of_the_header_that_begins_with_seeds_or_machine_stays(fidelity):
+    prose = "# What was tried held with 3\n# seeds of 5 on one\n# machine of two.\n"
+    text = prose + "# seeds    7\n# took     nothing\n# machine  none\n"
+    after = fidelity.with_receipt(text, "median", rows(1.0, 2.0, 3.0), "here")
+    assert after == prose + "# seeds    0 to 2\n# took     median\n# machine  here\n"
+
+
 def test_a_receipt_of_new_settings_is_added(fidelity):
     before = tuned_files.shipped()["cartpole-ppo"].read_text("utf-8")
     after = fidelity.with_receipt(before, fidelity.receipt(rows(1.0), ["num_workers=4"]), rows(1.0), "elsewhere")
@@ -79,7 +86,7 @@ def test_a_receipt_says_where_a_margin_was_held(fidelity):
 
 
 def test_load_beside_the_runs_is_in_the_receipt(fidelity):
-    assert fidelity.machine(rows(1.0, load=6.2)).endswith("2026-01-02, beside other work (load 6 to 6)")
+    assert fidelity.machine(rows(1.0, load=6.2)).endswith("2026-01-02, beside other work (load 6)")
 
 
 @pytest.mark.parametrize(
