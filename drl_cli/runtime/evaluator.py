@@ -80,14 +80,21 @@ class Scoring:
         self.newest: Snapshot | None = None  # the last one that has been scored
         self.newest_result: dict[str, Any] | None = None  # its scores; known after a restore too
         self.touched: dict[str, Any] | None = None
-        self.highest: float | None = None  # mean return of an evaluation so far, of its fresh episodes where it had any
-        self._highest_before: float | None = None  # before the running evaluation
+        self._highest: float | None = None  # of the evaluations that are complete
         self.seconds = 0.0
 
     @property
     def is_busy(self) -> bool:
         """Whether an evaluation is under way."""
         return self._stage is not Stage.IDLE
+
+    @property
+    def highest(self) -> float | None:
+        """The highest mean return of an evaluation so far, of its fresh episodes where it had any; None before the first.
+
+        While these are played it counts by its first ones.
+        """
+        return _higher(self._highest, self._first if self._stage is Stage.CONFIRMING else {})
 
     def begin(self, snapshot: Snapshot) -> None:
         """Score ``snapshot`` on fresh seeds."""
@@ -102,7 +109,6 @@ class Scoring:
         """Count ``episodes`` that clients of a policy server have played as an evaluation of ``snapshot``; none confirm it."""
         self.count += 1
         self._snapshot, self._estimates, self._first = snapshot, None, self._summed(episodes)
-        self._note_highest()
         self._complete(None)
 
     def _play_first(self) -> None:
@@ -156,15 +162,10 @@ class Scoring:
                 self._play(Stage.PLAYING, "tester", ROUND, len(self._played))
                 return False
             self._first = self._summed(self._played)
-        self._note_highest()
         if self._needs_confirmation():
             self._play(Stage.CONFIRMING, "confirm", self._config.evaluation_confirm_episodes)
             return False
         return self._complete(None)
-
-    def _note_highest(self) -> None:
-        self._highest_before = self.highest
-        self.highest = _higher(self._highest_before, self._first.get("episode_reward_mean"))
 
     def _confirmed(self, found: Any) -> dict[str, Any]:
         """Return the summary of the fresh episodes; what a function of the user's returned is one already."""
@@ -207,8 +208,7 @@ class Scoring:
             result[ESTIMATES] = self._estimates
         snapshot.result = result
         self.newest, self.newest_result = snapshot, result
-        if confirming is not None:
-            self.highest = _higher(self._highest_before, confirming.get("episode_reward_mean"))
+        self._highest = _higher(self._highest, self._first if confirming is None else confirming)
         if self._goal is not None and self.touched is None and self._goal.is_reached(confirming or result):
             self._touch(self._goal, result)
         return True
@@ -230,7 +230,7 @@ class Scoring:
             "count": self.count,
             "newest": self.newest_result,
             "touched": self.touched,
-            "highest": self.highest,
+            "highest": self._highest,
             "is_busy": self.is_busy,
         }
 
@@ -246,7 +246,7 @@ class Scoring:
         highest = facts.get("highest", (facts["newest"] or {}).get("episode_reward_mean"))
         if not isinstance(highest, int | float | None):
             raise TypeError(f"scoring.highest is {str(highest)[:40]!r}, and no number")
-        self.highest = highest if exact else None
+        self._highest = highest if exact else None
         touched = {"metric": EVALUATION_REWARD} | (facts["touched"] or {})  # an older checkpoint names no metric
         if exact and facts["touched"] and (touched["metric"], touched["target"]) == self._goal:
             self.touched = touched
@@ -256,8 +256,10 @@ class Scoring:
         self._stage, self._call = Stage.IDLE, None
 
 
-def _higher(before: float | None, mean: float | None) -> float | None:
-    return max((one for one in (before, mean) if one is not None), default=None)
+def _higher(before: float | None, summed: Mapping[str, Any]) -> float | None:
+    """Return the higher one of ``before`` and the mean return in the summary of some episodes; None where there is neither."""
+    found = (before, summed.get("episode_reward_mean"))
+    return max((mean for mean in found if mean is not None), default=None)
 
 
 def _check_scores(name: str, stored: Any) -> None:

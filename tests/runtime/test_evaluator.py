@@ -82,6 +82,22 @@ def test_highest_mean_is_known_before_fresh_episodes_and_then_theirs():
     assert known == [120.0, 200.0, 190.0, 190.0, 230.0, 190.0]
 
 
+def test_evaluation_that_is_lost_while_it_is_confirmed_leaves_no_trace_in_the_highest_mean():
+    tester = FakeTester([120.0, 200.0, PartLost("tester", "gone"), 200.0, 190.0])
+    scoring = Scoring(lambda: tester, small_config(), 3, Goal(EVALUATION_REWARD, 200.0))
+    scoring.begin(Snapshot(40, {}, {"counters": COUNTERS}))
+    assert scoring.poll()
+    scoring.begin(Snapshot(41, {}, {"counters": COUNTERS}))
+    assert not scoring.poll()
+    with pytest.raises(PartLost):
+        scoring.poll()
+    assert scoring.highest == 120.0
+    scoring.begin(Snapshot(41, {}, {"counters": COUNTERS}))
+    assert not scoring.poll()
+    assert scoring.poll()
+    assert scoring.highest == 190.0
+
+
 def test_evaluation_at_the_goal_asks_for_fresh_episodes_of_the_same_weights():
     _, tester, completed = scored([200.0, 210.0])
     (version, seeds), (again, fresh) = tester.asked

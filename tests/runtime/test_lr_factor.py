@@ -134,7 +134,7 @@ def test_factor_before_the_first_evaluation_is_one(start):
 def test_highest_evaluation_counts_and_a_result_has_the_factor(start):
     run = start("PPO", [[10, 1], [20, 0.5]])
     for mean, factor in ((9.0, 1.0), (15.0, 0.75), (12.0, 0.75), (30.0, 0.5), (1.0, 0.5)):
-        run.scoring.highest = max(mean, run.scoring.highest or mean)
+        run.scoring.load(run.scoring.state() | {"highest": max(mean, run.scoring.highest or mean)}, exact=True)
         run._scale_rates()
         assert run.evaluations.lr_factor == pytest.approx(factor)
     result = run.train()
