@@ -5,7 +5,8 @@
 
 The ideal is what the workers would sample if they did nothing but sleep. A run is measured for ``--seconds`` after the last
 worker has delivered and the learner has made its first update. ``driver`` is the processor time of the driver's own
-thread per fragment; ``--slow`` makes one worker 20 times slower. Steps count that were learnt from, with SAC those stored.
+thread per fragment, ``learner`` the share of the time in which the learner was at work; ``--slow`` makes one worker 20 times
+slower. Steps count that were learnt from, with SAC those stored.
 """
 
 from __future__ import annotations
@@ -54,26 +55,28 @@ def main() -> None:
     options = parser.parse_args()
     print(f"{os.cpu_count()} cores, Python {platform.python_version()}, load {os.getloadavg()[0]:.1f}\n")
     print(
-        f"{'setting':>8}  {'workers':>7}  {'steps/s':>8}  {'ideal':>7}  {'ratio':>5}  {'driver':>7}  {'late':>5}  {'load':>5}"
+        f"{'setting':>8}  {'workers':>7}  {'steps/s':>8}  {'ideal':>7}  {'ratio':>5}  {'driver':>8}  {'learner':>7}  "
+        f"{'late':>5}  {'load':>5}"
     )
     each = -(-max(options.workers) // options.nodes)
     nodes = Nodes([each] * options.nodes)
     try:
         for name in options.only:
             for workers in options.workers:
-                steps, driver, late = _measured(name, workers, options)
+                steps, driver, learner, late = _measured(name, workers, options)
                 ideal = workers / options.sleep
                 print(
-                    f"{name:>8}  {workers:>7}  {steps:>8,.0f}  {ideal:>7,.0f}  {steps / ideal:>5.3f}  {driver:>4,.0f} us  "
-                    f"{late:>5}  {os.getloadavg()[0]:>5.1f}",
+                    f"{name:>8}  {workers:>7}  {steps:>8,.0f}  {ideal:>7,.0f}  {steps / ideal:>5.3f}  {driver:>5,.0f} us  "
+                    f"{learner:>7.2f}  {late:>5}  {os.getloadavg()[0]:>5.1f}",
                     flush=True,
                 )
     finally:
         nodes.close()
 
 
-def _measured(name: str, workers: int, options: argparse.Namespace) -> tuple[float, float, int]:
-    """Return (env steps a second, microseconds of the driver's thread a fragment, late fragments that were learnt from)."""
+def _measured(name: str, workers: int, options: argparse.Namespace) -> tuple[float, float, float, int]:
+    """Return (env steps a second, microseconds of the driver's thread a fragment, share of the time in which the learner
+    was at work, late fragments that were learnt from)."""
     algorithm, keys = SETTINGS[name]
     keys = {"num_envs_per_worker": 1, "rollout_fragment_length": options.fragment, "seed": 100, **keys}
     if name != "sac":
@@ -97,19 +100,19 @@ def _measured(name: str, workers: int, options: argparse.Namespace) -> tuple[flo
             run.close()
 
 
-def _rates(run: Driver, name: str, seconds: float) -> tuple[float, float, int]:
+def _rates(run: Driver, name: str, seconds: float) -> tuple[float, float, float, int]:
     def steps() -> int:
         return run.loop.sampled if name == "sac" else run.loop.trained()
 
     run.train()
     pool = run.parts.pool
     began, cpu, first, taken = time.perf_counter(), time.thread_time(), steps(), pool.taken
-    late = run.loop.info().get("fragments_late", 0)
+    late, learning = run.loop.info().get("fragments_late", 0), 0.0
     while time.perf_counter() - began < seconds:
-        run.train()
+        learning += run.train()["timers"]["learn_s"]
     took = time.perf_counter() - began
     driver = 1e6 * (time.thread_time() - cpu) / max(1, pool.taken - taken)
-    return (steps() - first) / took, driver, run.loop.info().get("fragments_late", 0) - late
+    return (steps() - first) / took, driver, learning / took, run.loop.info().get("fragments_late", 0) - late
 
 
 if __name__ == "__main__":
