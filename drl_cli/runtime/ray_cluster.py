@@ -95,7 +95,7 @@ class RayCluster:
             ray.init(
                 address=address, log_to_driver=False, configure_logging=False, namespace=f"drl-{secrets.token_hex(4)}"
             )
-        except (RayError, OSError, RuntimeError, ValueError) as error:
+        except Exception as error:  # Ray raises plain ones as well
             raise ClusterUnavailable(
                 f"No Ray cluster could be joined at --ray-address {address}: {first_line(error)} {advice}"
             ) from error
@@ -121,11 +121,14 @@ class RayCluster:
                 _temp_dir=str(self._folder),
                 **given,
             )
-        except (RayError, RuntimeError, ValueError, OSError) as error:
+        except Exception as error:  # Ray raises plain ones as well, where a daemon takes too long to start
             self._remove_folder()
             if reason := machine_failure(error):
                 raise ResourcesExhausted(f"Ray could not be started: {reason}") from error
-            raise ClusterUnavailable(f"Ray could not be started: {first_line(error)}") from error
+            raise ClusterUnavailable(
+                f"Ray could not be started: {first_line(error).rstrip('.')}. Run the command again, "
+                "or in one process with -s num_workers=0."
+            ) from error
         self._owned = True
         named = {pid: stat[0] for pid in self._processes() if (stat := process.stat_of(pid))}
         self._daemons = {pid: name for pid, name in named.items() if name in DAEMONS}
