@@ -13,6 +13,7 @@ import argparse
 import datetime
 import hashlib
 import json
+import math
 import os
 import re
 import statistics
@@ -141,6 +142,10 @@ def with_receipt(text: str, took: str, rows: Sequence[Row], where: str) -> str:
         else:  # the receipt above is continued
             receipts[-1] += f"\n#          {one}"
     places = [i for i, one in enumerate(receipts) if (one.startswith(condition) if condition else i == 0)]
+    if not condition and (spent := [row["CPU s"] for row in rows if row.get("CPU s") is not None]):
+        took += (
+            f"\n#          {statistics.median(spent):.0f} s of processor time, the evaluations after the goal included"
+        )
     if places:
         receipts[places[0]] = took
     else:
@@ -156,7 +161,8 @@ def with_receipt(text: str, took: str, rows: Sequence[Row], where: str) -> str:
 def with_table_row(page: str, name: str, settings: Sequence[str], rows: Sequence[Row]) -> tuple[str, bool]:
     """Return (docs/measured.rst with the figures of ``rows`` in the table row of this file, whether there is such a row).
 
-    A row is found by its first cell: the file's name, and the condition after a comma where there are ``settings``.
+    A row is found by its first cell: the file's name, and the condition after a comma where there are ``settings``. Some tables
+    have a seventh column, for the processor time of the whole command.
     """
     touched = [row for row in rows if row.get("touch s") is not None]
     if not touched:
@@ -170,17 +176,20 @@ def with_table_row(page: str, name: str, settings: Sequence[str], rows: Sequence
     worst = f"{max(times):.1f}" if len(touched) == len(rows) else "not reached"
     steps = statistics.median(row["env steps"] for row in touched)
     cells = [f"{statistics.median(times):.1f}", worst, f"{_held(rows)} of {len(rows)}", f"{steps:,.0f}"]
+    cells.append(f"{statistics.median(row.get('CPU s', math.nan) for row in touched):.0f}")
     lines = page.splitlines(keepends=True)
     columns: list[tuple[int, int]] = []
     for i, line in enumerate(lines):
-        if re.fullmatch(r"=+( +=+){5}\n?", line):
+        if re.fullmatch(r"=+( +=+){5,6}\n?", line):
             columns = [match.span() for match in re.finditer("=+", line)]
         elif columns and line[slice(*columns[0])].strip() in first_cells:
             widths = [end - begin for begin, end in columns]
-            old = [line[begin:end].strip() for begin, end in columns[:2]]
-            wide = [f"{text:<{width}}" for text, width in zip([*old, *cells], widths, strict=True)]
-            lines[i] = "  ".join(wide).rstrip() + "\n"
-            return "".join(lines), all(len(text) <= width for text, width in zip(cells, widths[2:], strict=True))
+            first, goal = (line[begin:end].strip() for begin, end in columns[:2])
+            if touched[0].get("target") is not None:
+                goal = f"{touched[0]['target']:g}"
+            texts = [first, goal, *cells][: len(columns)]
+            lines[i] = "  ".join(f"{text:<{width}}" for text, width in zip(texts, widths, strict=True)).rstrip() + "\n"
+            return "".join(lines), all(len(text) <= width for text, width in zip(texts, widths, strict=True))
     return page, False
 
 

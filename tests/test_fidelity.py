@@ -104,6 +104,26 @@ def test_the_row_of_the_page_takes_the_figures(fidelity, settings, first):
     assert len(changed) == is_there
 
 
+def test_the_row_of_a_table_with_processor_time_takes_it_and_the_goal_of_the_file(fidelity):
+    page = (ROOT / "docs" / "measured.rst").read_text("utf-8")
+    measured = [row | {"CPU s": 10.0 * row["touch s"], "target": 3333.0} for row in rows(1.0, 2.0, 3.0)]
+    after, is_there = fidelity.with_table_row(page, "walker2d-crossq", [], measured)
+    changed = [b for a, b in zip(page.splitlines(), after.splitlines(), strict=True) if a != b]
+    assert is_there and len(changed) == 1
+    assert changed[0].split() == ["walker2d-crossq", "3333", "2.0", "3.0", "3", "of", "3", "2,000", "20"]
+
+
+def test_a_receipt_has_the_processor_time_in_a_line_of_its_own(fidelity):
+    measured = [row | {"CPU s": 10.0 * row["touch s"]} for row in rows(1.0, 2.0, 3.0)]
+    text = "# seeds    7\n# took     nothing\n#          9 s of processor time\n# machine  none\n"
+    after = fidelity.with_receipt(text, "median", measured, "here")
+    assert after.splitlines()[1:3] == [
+        "# took     median",
+        "#          20 s of processor time, the evaluations after the goal included",
+    ]
+    assert "9 s of" not in after
+
+
 def test_an_interrupted_measurement_goes_on_where_it_was(fidelity, tmp_path):
     record = tmp_path / "build" / "fidelity.jsonl"
     ran = []
