@@ -102,8 +102,9 @@ class EvolutionLearner:
         return {"grad_norm": _norm(ascent), "update_ratio": step / max(_norm(after), 1e-12)}
 
     def scale_rates(self, factor: float) -> None:
-        """Multiply the size of all further steps by ``factor``."""
+        """Multiply the size of all further steps by ``factor``; below 1 what the filter learns from a step, too."""
         self._factor = factor
+        self._observed.pace = min(1.0, factor)
 
     def publish(self) -> tuple[int, dict[str, np.ndarray]]:
         """Push the present weights to be scored; returns (version, state) of the same moment, for a checkpoint."""

@@ -18,7 +18,7 @@ import numpy as np
 from drl_cli.actors.part_records import SampledConfig
 from drl_cli.config.sections.replay import BufferKeys
 from drl_cli.policies import filters
-from drl_cli.policies.filters import Moments, discounted, merged, moments, nothing
+from drl_cli.policies.filters import Moments, discounted, merged, moments, nothing, weighted
 from drl_cli.policies.policy_spec import PolicySpec
 
 
@@ -104,12 +104,13 @@ class Observed:
         shapes |= {"return": ()} if spec.scaled else {}
         self._moments = {stream: nothing(shape) for stream, shape in shapes.items()}
         self._changed = False
+        self.pace = 1.0  # with which each further row counts
 
     def add(self, seen: Iterable[Any]) -> None:
         """Merge a list of ``Token.seen``, in its order; None among them adds nothing."""
         for difference in seen:
             for stream in self._moments if difference else ():
-                self._moments[stream] = merged(self._moments[stream], difference[stream])
+                self._moments[stream] = merged(self._moments[stream], weighted(difference[stream], self.pace))
                 self._changed = True
 
     def write(self) -> None:

@@ -140,12 +140,14 @@ class Trained:
         """Multiply the learning rates of all further updates by ``factor``, a trust region by its square.
 
         Below 1 the steps of averaged weights are multiplied too: a good average must not follow a policy that is frozen
-        in one of the swings that it averages.
+        in one of the swings that it averages. So is what the filters of observations and rewards learn from a step: a
+        policy acts otherwise with other filters.
         """
         self._factor = factor
         if self._paced is not None:
             operation, placeholder = self._paced
             self.session.run(operation, {placeholder: min(1.0, factor)})
+            self._observed.pace = min(1.0, factor)
 
     def made(self, updates: int, finite: bool) -> None:
         """Count ``updates`` that were made; Diverged when the one after them was not ``finite``."""

@@ -157,6 +157,11 @@ def merged(one: Moments, other: Moments) -> Moments:
     return Moments(count, mean, one.m2 + other.m2 + np.square(delta) * (one.count * other.count / count))
 
 
+def weighted(one: Moments, weight: float) -> Moments:
+    """Return the Moments of rows each of which counts as ``weight`` rows."""
+    return one if weight == 1.0 else Moments(one.count * weight, one.mean, one.m2 * weight)
+
+
 def discounted(
     reward: np.ndarray, ends: np.ndarray, running: np.ndarray, gamma: float, length: np.ndarray | None = None
 ) -> np.ndarray:

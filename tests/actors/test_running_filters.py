@@ -205,6 +205,21 @@ def test_variables_are_written_once_for_each_change_and_gone_on_from_bit_for_bit
     assert [name for name in copies if not np.array_equal(other._weights.values[name], fakes.values[name])] == []
 
 
+def test_rows_count_by_the_pace_at_which_they_are_added():
+    rows = np.random.default_rng(0).normal(3, 2, (2, 40, 2))
+    fakes = Fakes()
+    half = Observed(SPEC, fakes, "p/")
+    half.add([{"obs": moments(rows[0]), "return": moments(rows[0, :, 0])}])
+    half.pace = 0.5
+    half.add([{"obs": moments(rows[1]), "return": moments(rows[1, :, 0])}])
+    half.write()
+    mean = np.average(np.concatenate(rows), axis=0, weights=np.repeat([1.0, 0.5], 40))
+    variance = np.average(np.square(np.concatenate(rows) - mean), axis=0, weights=np.repeat([1.0, 0.5], 40))
+    assert fakes.values["p/filter/count"] == 60
+    np.testing.assert_allclose(fakes.values["p/filter/exact_mean"], mean, rtol=1e-12)
+    np.testing.assert_allclose(fakes.values["p/filter/m2"] / 60, variance, rtol=1e-12)
+
+
 MODEL = {"fcnet_hiddens": (8, 8), "fcnet_activation": "tanh"}
 SMALL = {"train_batch_size": 4, "updates_per_call": 6, "publish_every": 4, "xla": False}
 

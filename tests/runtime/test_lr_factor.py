@@ -117,6 +117,25 @@ def test_factor_of_zero_leaves_an_averaged_policy_where_it_is_although_the_learn
     assert moved(run) == 0
 
 
+def filters(run):
+    """What observations are normalized with."""
+    state = run.parts.learner.call("state").result()
+    return {name: array for name, array in state.items() if name.endswith(("filter/mean", "filter/var"))}
+
+
+@pytest.mark.parametrize("algorithm", RUNS)
+@pytest.mark.parametrize("factor", [0, 1])
+def test_policy_that_is_frozen_does_not_act_otherwise_because_its_filter_moves_on(start, algorithm, factor):
+    run = start(algorithm, [[LOW, factor], [HIGH, factor]], observation_filter="MeanStdFilter")
+    evaluated(run)
+    run.train()  # what was seen before the factor held is in the filter now
+    before = filters(run)
+    run.train()
+    assert before
+    for name, array in filters(run).items():
+        assert np.array_equal(array, before[name]) == (factor == 0)
+
+
 @pytest.mark.parametrize("algorithm", RUNS)
 def test_factor_of_one_changes_nothing(start, algorithm):
     run, plain = start(algorithm, [[LOW, 1], [HIGH, 1]]), start(algorithm, None)
