@@ -37,9 +37,6 @@ PER_WORKER = (
 )  # of ``footprint.processes``; the others are taken to be on the node of the run
 GIB = 2**30
 LOOPS = ("sync", "stream", "replay")  # in which workers send fragments
-SHARED_BYTES = (
-    100 * 2**10
-)  # weights that are larger travel once to a node, smaller ones to each worker (``ray_cluster``)
 
 
 class ClusterShape(NamedTuple):
@@ -180,14 +177,11 @@ def _inwards(shape: ClusterShape, traffic: Mapping[str, Any]) -> tuple[float | N
 
 
 def _outwards(config: CommonKeys, shape: ClusterShape, traffic: Mapping[str, Any]) -> tuple[float | None, str]:
-    """Weights that go to other nodes: a worker takes a version at most once per fragment."""
+    """Weights that go to other nodes, a version once to each; a worker takes one at most once per fragment."""
     size, versions, away = traffic["weights_bytes"], traffic["versions_per_env_step"], (shape.nodes - 1) / shape.nodes
-    copies = shape.nodes - 1 if size > SHARED_BYTES else shape.workers * away
-    each = "to a node" if size > SHARED_BYTES else "to a worker"
-    per_step = size * min(versions * copies, away / assembly.fragment_steps(config))
-    return (
-        _bytes(shape) / per_step if per_step else None
-    ), f"weights of {sized(size)} {each}, {per_step:,.1f} bytes an env step"
+    per_step = size * min(versions * (shape.nodes - 1), away / assembly.fragment_steps(config))
+    why = f"weights of {sized(size)} to a node, {per_step:,.1f} bytes an env step"
+    return (_bytes(shape) / per_step if per_step else None), why
 
 
 def _memory(shape: ClusterShape, memory: Held, each: float) -> tuple[float, str]:

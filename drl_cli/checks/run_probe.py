@@ -104,7 +104,9 @@ def traffic(driver: Driver, seconds: float, clock: Callable[[], float] = time.pe
     while not loop.ledger.meters.has_learnt and clock() - began < LONGEST_S:
         loop.step()
     ready, cpu, taken, sampled, version = clock(), time.thread_time(), pool.taken, loop.sampled, loop.ledger.version
-    while clock() - ready < seconds or (pool.taken == taken and clock() - ready < LONGEST_S):
+    while clock() - ready < seconds or (
+        (pool.taken == taken or loop.ledger.version == version) and clock() - ready < LONGEST_S
+    ):
         loop.step()
     cpu, taken, sampled = time.thread_time() - cpu, pool.taken - taken, loop.sampled - sampled
     versions = loop.ledger.version - version

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+import time
 from collections.abc import Callable, Mapping
 from concurrent.futures import Future
 from typing import Any
@@ -17,6 +18,7 @@ from drl_cli.extras import load
 from drl_cli.runtime.cluster import PartFailed, PartLost, resolved, shown
 
 SENT_BYTES = 100 * 2**10  # max_direct_call_object_size: larger values go through the object store
+LOOK_S = 10.0  # between two looks at how many nodes there are
 
 
 class Shell:
@@ -32,7 +34,7 @@ class Shell:
             made: Any = load(factory)
             self._part = made(*args)
             if hasattr(self._part, "share"):
-                self._part.share = _shared
+                self._part.share = Sharing()
         except Exception as error:  # every call reports it; raised here it would look as if the process had died
             self._failure = shown(name, error)
 
@@ -56,10 +58,27 @@ class Shell:
         return ray.get_runtime_context().get_node_id()
 
 
-def _shared(weights: Mapping[str, Mapping[str, Any]]) -> Any:
-    """Return a reference to ``weights``, which a node fetches once; small ones themselves, as Ray sends them with its reply."""
-    size = sum(array.nbytes for own in weights.values() for array in own.values())
-    return ray.put(weights) if size > SENT_BYTES else weights
+class Sharing:
+    """Makes of the weights of a version what each worker that asks for them is answered with (``ParameterServer.share``).
+
+    On several nodes that is a reference, so that a node fetches a version once, however many workers it has. On one node small
+    weights are part of the answer, which takes a worker less time than a fetch from the object store.
+    """
+
+    def __init__(self) -> None:
+        self._has_nodes = False
+        self._looked = -LOOK_S
+
+    def __call__(self, weights: Mapping[str, Mapping[str, Any]]) -> Any:
+        """Return a Ray reference to ``weights``, {policy id: {variable name: array}}, or ``weights`` themselves."""
+        size = sum(array.nbytes for own in weights.values() for array in own.values())
+        return ray.put(weights) if size > SENT_BYTES or self._on_several_nodes() else weights
+
+    def _on_several_nodes(self) -> bool:
+        if time.monotonic() - self._looked >= LOOK_S:
+            self._has_nodes = sum(node["Alive"] for node in ray.nodes()) > 1
+            self._looked = time.monotonic()
+        return self._has_nodes
 
 
 class RemoteReference:
