@@ -11,7 +11,7 @@ from typing import Any, cast
 
 import numpy as np
 
-from drl_cli.actors import worker_functions
+from drl_cli.actors import node_weights, worker_functions
 from drl_cli.actors.part_records import SampledConfig, WorkerIdentity
 from drl_cli.actors.rollout_worker import RolloutWorker
 from drl_cli.actors.weight_pulls import WeightWait, widened
@@ -109,7 +109,7 @@ class VersionedWeights:
 
     def __init__(self, server: Handle, worker: int) -> None:
         """``worker``: its index."""
-        self._server, self._worker = server, worker
+        self._source, self._worker = node_weights.source(server), worker
         self._version, self._held = 0, {}
 
     def adopt(self, version: int) -> None:
@@ -118,7 +118,7 @@ class VersionedWeights:
         while self._version != version:
             # What is computed again after a loss may need older weights than the last.
             have = self._version if self._version < version else 0
-            found = self._server.call("pull", have, version).result()
+            found = self._source.pull(have, version).result()
             if found is not None:
                 self._version, self._held = found[0], widened(found[1])
             if self._version != version:

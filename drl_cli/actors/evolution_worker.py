@@ -16,7 +16,7 @@ from typing import Any
 
 import numpy as np
 
-from drl_cli.actors import worker_functions
+from drl_cli.actors import node_weights, worker_functions
 from drl_cli.actors.fragment_transforms import RewardRule, clipped_rewards
 from drl_cli.actors.part_records import WorkerIdentity
 from drl_cli.actors.recorder import Recorder, whole_episode
@@ -52,7 +52,7 @@ class EvolutionWorker:
     ) -> None:
         """See RolloutWorker; of ``identity`` seed, index and incarnation are used, and output, the folder to record into."""
         make.make_ready(env)
-        self._config, self._identity, self._server = config, identity, server
+        self._config, self._identity, self._weights = config, identity, node_weights.source(server)
         hooks = callbacks.make(config)
         self._watch = CallbackEpisodes(hooks, identity["index"]) if hooks else None
         self._episodes = Episodes({**env, "fresh_envs": config.fresh_envs}, config.horizon, self._watch)
@@ -106,7 +106,7 @@ class EvolutionWorker:
     def _adopt(self, min_version: int, max_version: int | None) -> None:
         waiting = WeightWait(self._identity["index"], min_version)
         while True:
-            found = self._server.call("pull", self._version, max_version).result()
+            found = self._weights.pull(self._version, max_version).result()
             if found is not None:
                 self._version, weights = found
                 self._policy.set_weights(weights[DEFAULT_POLICY])

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -16,19 +16,14 @@ KEPT = 4  # versions held for the tester beside the newest
 class ParameterServer:
     """Holds the newest weights, and those that were pushed for an evaluation.
 
-    Weights are {policy id: {variable name: array}}. ``share`` makes of the weights of a version what every worker is sent: in a
-    process of its own a reference, so that a node fetches each version once, however many workers it has. Workers may get them
-    as float16; what is scored and kept is what was pushed.
+    Weights are {policy id: {variable name: array}}. Workers may get them as float16; scored and kept is what was pushed.
     """
-
-    share: Callable[[Any], Any] = staticmethod(lambda weights: weights)
 
     def __init__(self, dtype: str = "float32", held: int = 2) -> None:
         """``dtype``: of the weights that are pulled, "float32" or "float16"; ``held``: versions that can be pulled."""
         self._dtype = dtype
         # The newest and those before it, as one object: without Ray the learner pushes while a worker pulls.
         self._held: tuple[tuple[int, Any], ...] = ((0, None),) * held
-        self._shared: dict[int, Any] = {}  # by version, of those that are held
         self._kept = {}
         self._cut = 0  # version of the weights with which no worker samples any longer
 
@@ -73,11 +68,7 @@ class ParameterServer:
             if version <= have:
                 return None
             if most is None or version <= most:
-                if version not in self._shared:
-                    held = [number for number, _ in self._held]
-                    self._shared = {number: own for number, own in self._shared.items() if number in held}
-                    self._shared[version] = self.share(narrowed(weights) if self._dtype == "float16" else weights)
-                return version, self._shared[version]
+                return version, narrowed(weights) if self._dtype == "float16" else weights
         return None
 
     def pull_exact(self, version: int) -> Mapping[str, Mapping[str, np.ndarray]]:
@@ -91,4 +82,4 @@ class ParameterServer:
 
     def load(self, weights: Mapping[str, Mapping[str, np.ndarray]], version: int) -> None:
         """Continue with ``weights`` as ``version``."""
-        self._held, self._shared = ((version, weights), *[(0, None)] * (len(self._held) - 1)), {}
+        self._held = ((version, weights), *[(0, None)] * (len(self._held) - 1))

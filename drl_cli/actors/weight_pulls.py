@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from drl_cli.actors import node_weights
 from drl_cli.contracts import Arrays, Call, Handle
 from drl_cli.envs.multi_agent.policy_choice import ODDS
 from drl_cli.errors import RunFailed
@@ -72,7 +73,8 @@ class WeightPulls:
 
     def __init__(self, server: Handle, worker: int) -> None:
         """``worker``: its index."""
-        self._server, self._worker = server, worker
+        self._source, self._worker = node_weights.source(server), worker
+        self._asks_ahead = server.is_remote
         self.version = 0  # of the weights that were adopted last; 0: none
         self._pull: Call | None = None
 
@@ -87,7 +89,7 @@ class WeightPulls:
                 self._pull is not None
             )  # asked for at an earlier fragment: what has been pushed since may be missing
             if self._pull is None:
-                self._pull = self._server.call("pull", self.version, max_version)
+                self._pull = self._source.pull(self.version, max_version)
             if not self._pull.done() and min_version <= self.version:
                 return
             found, self._pull = self._pull.result(), None
@@ -98,5 +100,5 @@ class WeightPulls:
                 break
             if not is_old:
                 waiting.pause(self.version)
-        if self._server.is_remote and not min_version:
-            self._pull = self._server.call("pull", self.version)
+        if self._asks_ahead and not min_version:
+            self._pull = self._source.pull(self.version)

@@ -10,14 +10,12 @@ from __future__ import annotations
 import contextlib
 import fcntl
 import os
-import stat
-import tempfile
-from collections.abc import Iterator
 from typing import TYPE_CHECKING, BinaryIO
 
 import numpy as np
 
 from drl_cli.errors import ResourcesExhausted
+from drl_cli.node_memory import locked, private_folder, remove_unused
 from drl_cli.randomness import generator
 
 if TYPE_CHECKING:
@@ -96,9 +94,9 @@ class SharedTable:
 
         Raises ResourcesExhausted if there is no room for the table.
         """
-        self._folder = folder or _private_folder()
+        self._folder = folder or private_folder("noise")
         self._path = os.path.join(self._folder, f"noise-{seed}-{size}.f32")
-        with self._locked():
+        with locked(self._folder):
             self._remove_leftovers()
             self._file = self._open(seed, size)
             fcntl.flock(self._file, fcntl.LOCK_SH)
@@ -125,43 +123,17 @@ class SharedTable:
             for start in range(0, size, _CHUNK):
                 file.write(rng.standard_normal(min(_CHUNK, size - start), dtype=np.float32).data)
 
-    @contextlib.contextmanager
-    def _locked(self) -> Iterator[None]:
-        """Hold the folder's exclusive lock."""
-        with open(os.path.join(self._folder, "lock"), "ab") as lock:
-            fcntl.flock(lock, fcntl.LOCK_EX)
-            yield
-
     def _remove_leftovers(self) -> None:
         for name in os.listdir(self._folder):
             if name.startswith("noise-"):
-                _remove_unused(os.path.join(self._folder, name))
+                remove_unused(os.path.join(self._folder, name))
 
     def close(self) -> None:
         """Release the table, and remove the file if no other process uses it. May be called twice."""
         if self._file is None:
             return
-        with self._locked():
+        with locked(self._folder):
             fcntl.flock(self._file, fcntl.LOCK_UN)  # the map duplicates the descriptor, which would keep the lock
             self._file.close()
             self._file = None
-            _remove_unused(self._path)
-
-
-def _remove_unused(path: str) -> None:
-    """Remove the table at ``path`` unless a process has it locked."""
-    with contextlib.suppress(OSError), open(path, "rb") as file:  # another process uses it or has removed it
-        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        os.unlink(path)
-
-
-def _private_folder() -> str:
-    """Create and return a folder that only this user can access, so that no other user can write to the tables."""
-    parent = "/dev/shm" if os.access("/dev/shm", os.W_OK) else tempfile.gettempdir()
-    path = os.path.join(parent, f"drl-noise-{os.getuid()}")
-    with contextlib.suppress(FileExistsError):  # another process of this user was first
-        os.mkdir(path, 0o700)
-    found = os.lstat(path)
-    if not stat.S_ISDIR(found.st_mode) or found.st_uid != os.getuid() or found.st_mode & 0o077:
-        return tempfile.mkdtemp(prefix="drl-noise-", dir=parent)  # not shared with other processes, but safe
-    return path
+            remove_unused(self._path)

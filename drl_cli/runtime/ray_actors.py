@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
-import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from concurrent.futures import Future
 from typing import Any
 
@@ -16,9 +15,6 @@ from drl_cli import process
 from drl_cli.errors import ClusterUnavailable, DrlError, RunFailed
 from drl_cli.extras import load
 from drl_cli.runtime.cluster import PartFailed, PartLost, resolved, shown
-
-SENT_BYTES = 100 * 2**10  # max_direct_call_object_size: larger values go through the object store
-LOOK_S = 10.0  # between two looks at how many nodes there are
 
 
 class Shell:
@@ -33,8 +29,6 @@ class Shell:
         try:
             made: Any = load(factory)
             self._part = made(*args)
-            if hasattr(self._part, "share"):
-                self._part.share = Sharing()
         except Exception as error:  # every call reports it; raised here it would look as if the process had died
             self._failure = shown(name, error)
 
@@ -56,29 +50,6 @@ class Shell:
     def node(self) -> str:
         """Return Ray's id of the node that the process runs on."""
         return ray.get_runtime_context().get_node_id()
-
-
-class Sharing:
-    """Makes of the weights of a version what each worker that asks for them is answered with (``ParameterServer.share``).
-
-    On several nodes that is a reference, so that a node fetches a version once, however many workers it has. On one node small
-    weights are part of the answer, which takes a worker less time than a fetch from the object store.
-    """
-
-    def __init__(self) -> None:
-        self._has_nodes = False
-        self._looked = -LOOK_S
-
-    def __call__(self, weights: Mapping[str, Mapping[str, Any]]) -> Any:
-        """Return a Ray reference to ``weights``, {policy id: {variable name: array}}, or ``weights`` themselves."""
-        size = sum(array.nbytes for own in weights.values() for array in own.values())
-        return ray.put(weights) if size > SENT_BYTES or self._on_several_nodes() else weights
-
-    def _on_several_nodes(self) -> bool:
-        if time.monotonic() - self._looked >= LOOK_S:
-            self._has_nodes = sum(node["Alive"] for node in ray.nodes()) > 1
-            self._looked = time.monotonic()
-        return self._has_nodes
 
 
 class RemoteReference:
@@ -105,15 +76,9 @@ class RemoteReference:
         return bool(ray.wait([self.reference], timeout=0)[0])
 
     def result(self, timeout: float | None = None) -> Any:
-        """Return the value, or raise what the call raised; PartLost when the actor's process died.
-
-        References in a tuple that a part returns (``ParameterServer.share``) are replaced by their values.
-        """
+        """Return the value, or raise what the call raised; PartLost when the actor's process died."""
         try:
-            value = ray.get(self.reference, timeout=timeout)
-            if type(value) is not tuple:
-                return value
-            return tuple(ray.get(one) if isinstance(one, ray.ObjectRef) else one for one in value)
+            return ray.get(self.reference, timeout=timeout)
         except RayTaskError as error:
             cause = error.cause
             raise cause if isinstance(cause, DrlError) else PartFailed(f"{self._name} failed: {cause!r}") from None
@@ -157,6 +122,10 @@ class RemoteHandle:
     def ready(self) -> RemoteReference:
         """Return a reference to the process id that is done when the part has been made."""
         return RemoteReference(self.name, self.actor.ready.remote())
+
+    def node_key(self) -> str:
+        """Return a name for the part and the node of this process."""
+        return f"{self.actor._actor_id.hex()}-{ray.get_runtime_context().get_node_id()}"
 
     def node(self) -> RemoteReference:
         """Return a reference to Ray's id of the node that the part is on."""

@@ -26,6 +26,7 @@ from ray.exceptions import RayError
 from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy, PlacementGroupSchedulingStrategy
 
 from drl_cli import process
+from drl_cli.actors import node_weights
 from drl_cli.contracts import Handle
 from drl_cli.errors import (
     ClusterUnavailable,
@@ -274,6 +275,7 @@ class RayCluster:
                     with contextlib.suppress(OSError):  # it has just ended
                         os.kill(pid, signal.SIGKILL)
             self._remove_folder()
+            node_weights.remove_leftovers()
 
     def _workers(self) -> list[int]:
         """Return the processes below our Ray's own: they notice only seconds later, on a busy machine, that it has ended."""

@@ -50,23 +50,6 @@ def test_load_goes_on_from_a_version():
     assert server.push(_weights(6.0)) == 18
 
 
-def test_each_version_is_shared_once_however_often_it_is_pulled():
-    server, shared = ParameterServer(), []
-    server.share = lambda weights: shared.append(weights) or len(shared)
-    server.push(_weights(1.0))
-    server.push(_weights(2.0))
-    assert [server.pull(0), server.pull(1), server.pull(0, most=1), server.pull(0, most=1)] == [
-        (2, 1),
-        (2, 1),
-        (1, 2),
-        (1, 2),
-    ]
-    server.push(_weights(3.0))
-    assert server.pull(0) == server.pull(2) == (3, 3) and server.pull(0, most=2) == (2, 1)
-    server.load(_weights(9.0), 3)
-    assert server.pull(0) == (3, 4) and shared[-1] == _weights(9.0)
-
-
 def test_float16_rounds_weights_for_acting_but_not_filters_nor_what_is_scored():
     server = ParameterServer("float16")
     fine, large = np.float32([1 + 2**-13]), np.float32([1e6])
