@@ -6,6 +6,7 @@ The kernel releases the lock of a process that dies. Users: ``evolution.noise_ta
 from __future__ import annotations
 
 import contextlib
+import errno
 import fcntl
 import os
 import stat
@@ -14,15 +15,22 @@ from collections.abc import Iterator
 
 
 def private_folder(name: str) -> str:
-    """Create and return a folder that only this user can access: in /dev/shm if it is writable, else the temporary folder."""
-    parent = "/dev/shm" if os.access("/dev/shm", os.W_OK) else tempfile.gettempdir()
-    path = os.path.join(parent, f"drl-{name}-{os.getuid()}")
+    """Create and return a folder that only this user can access, for all processes of the node.
+
+    It is in /dev/shm if that is writable, else in the temporary folder. Raises PermissionError if another user can access it.
+    """
+    path = os.path.join(parent(), f"drl-{name}-{os.getuid()}")
     with contextlib.suppress(FileExistsError):  # another process of this user was first
         os.mkdir(path, 0o700)
     found = os.lstat(path)
     if not stat.S_ISDIR(found.st_mode) or found.st_uid != os.getuid() or found.st_mode & 0o077:
-        return tempfile.mkdtemp(prefix=f"drl-{name}-", dir=parent)  # not shared with other processes, but safe
+        raise PermissionError(errno.EPERM, "is not a folder of this user alone", path)
     return path
+
+
+def parent() -> str:
+    """Return the folder in a node's memory in which others are made, the temporary folder where there is none."""
+    return "/dev/shm" if os.access("/dev/shm", os.W_OK) else tempfile.gettempdir()
 
 
 @contextlib.contextmanager

@@ -10,12 +10,13 @@ from __future__ import annotations
 import contextlib
 import fcntl
 import os
+import tempfile
 from typing import TYPE_CHECKING, BinaryIO
 
 import numpy as np
 
 from drl_cli.errors import ResourcesExhausted
-from drl_cli.node_memory import locked, private_folder, remove_unused
+from drl_cli.node_memory import locked, parent, private_folder, remove_unused
 from drl_cli.randomness import generator
 
 if TYPE_CHECKING:
@@ -94,7 +95,7 @@ class SharedTable:
 
         Raises ResourcesExhausted if there is no room for the table.
         """
-        self._folder = folder or private_folder("noise")
+        self._folder = folder or _folder()
         self._path = os.path.join(self._folder, f"noise-{seed}-{size}.f32")
         with locked(self._folder):
             self._remove_leftovers()
@@ -137,3 +138,10 @@ class SharedTable:
             self._file.close()
             self._file = None
             remove_unused(self._path)
+
+
+def _folder() -> str:
+    try:
+        return private_folder("noise")
+    except PermissionError:  # another user made it
+        return tempfile.mkdtemp(prefix="drl-noise-", dir=parent())  # not shared with other processes, but safe

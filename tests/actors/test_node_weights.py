@@ -12,6 +12,7 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
+from drl_cli import node_memory
 from drl_cli.actors import node_weights
 from drl_cli.actors.node_weights import TURN_S, NodePulls, NodeWeights, ServerPulls
 from drl_cli.actors.parameter_server import ParameterServer
@@ -230,3 +231,18 @@ def test_the_turn_of_a_killed_worker_is_free_again(tmp_path):
         child.communicate()
     assert held.take_turn()
     assert Path(tmp_path, "run-node.users").exists()
+
+
+@pytest.mark.parametrize("made", ["by everyone", "as a link"])
+def test_a_folder_that_others_can_write_to_is_not_used(server, tmp_path, monkeypatch, made):
+    monkeypatch.setattr(node_memory, "parent", lambda: str(tmp_path))
+    folder = tmp_path / f"drl-weights-{os.getuid()}"
+    if made == "as a link":
+        (tmp_path / "elsewhere").mkdir(mode=0o700)
+        folder.symlink_to(tmp_path / "elsewhere")
+    else:
+        folder.mkdir()
+        folder.chmod(0o777)
+    assert isinstance(node_weights.source(server), ServerPulls)
+    node_weights.remove_leftovers()
+    assert not list(folder.iterdir())
