@@ -19,7 +19,8 @@ import drl_cli
 PACKAGE = Path(drl_cli.__file__).resolve().parent
 # A module imports from lower floors, from its own room, and from rooms that stand before its own on its floor.
 FLOORS = {
-    "ground": "errors events process stop_request version plugins extras node_memory randomness schedules confidence contracts config",
+    "ground": "errors events process stop_request version plugins extras node_memory randomness schedules confidence "
+    "contracts config",
     "subjects": "tf1 envs policies experience evolution algorithms checkpoints",
     "execution": "runs actors runtime experiments search",
     "faces": "analysis export checks api cli",

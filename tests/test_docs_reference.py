@@ -30,7 +30,13 @@ SHORT = {
 SHORT |= {"walker": "bipedalwalker", "pendulum": "pendulum", "acrobot": "acrobot"}
 SHORT |= {"pole-pomdp": "stateless-cartpole", "two-step-game": "two-step-game"}
 SHORT |= {"pendulum-pomdp": "stateless-pendulum"}
-SHORT |= {"cheetah": "halfcheetah", "mujoco-walker": "walker2d", "pusher": "pusher", "hopper": "hopper"}
+SHORT |= {
+    "cheetah": "halfcheetah",
+    "mujoco-walker": "walker2d",
+    "pusher": "pusher",
+    "hopper": "hopper",
+    "humanoid": "humanoid",
+}
 SHORT |= {"simple-spread": "simple-spread", "foraging": "foraging-8x8-2p-2f-coop"}
 """How the README calls environments."""
 

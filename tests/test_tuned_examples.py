@@ -67,6 +67,7 @@ ENVIRONMENTS = {
     "walker2d": "Walker2d-v5",
     "pusher": "Pusher-v5",
     "hopper": "Hopper-v5",
+    "humanoid": "Humanoid-v5",
     "swimmer": "Swimmer-v5",
 }
 """What the first words of a file's name stand for."""
@@ -84,6 +85,7 @@ MUJOCO = (
     "walker2d",
     "pusher",
     "hopper",
+    "humanoid",
 )
 needs_mujoco = pytest.mark.skipif(
     not all(map(importlib.util.find_spec, ("mujoco", "imageio"))), reason="pip install 'drl-cli[mujoco]'"
