@@ -36,6 +36,7 @@ SHORT |= {
     "pusher": "pusher",
     "hopper": "hopper",
     "humanoid": "humanoid",
+    "ant": "ant",
 }
 SHORT |= {"simple-spread": "simple-spread", "foraging": "foraging-8x8-2p-2f-coop"}
 """How the README calls environments."""

@@ -68,6 +68,7 @@ ENVIRONMENTS = {
     "pusher": "Pusher-v5",
     "hopper": "Hopper-v5",
     "humanoid": "Humanoid-v5",
+    "ant": "Ant-v5",
     "swimmer": "Swimmer-v5",
 }
 """What the first words of a file's name stand for."""
@@ -86,6 +87,7 @@ MUJOCO = (
     "pusher",
     "hopper",
     "humanoid",
+    "ant",
 )
 needs_mujoco = pytest.mark.skipif(
     not all(map(importlib.util.find_spec, ("mujoco", "imageio"))), reason="pip install 'drl-cli[mujoco]'"

@@ -4,8 +4,8 @@ Keys and their meaning from RLlib's (``model``, ``vf_share_layers``, ``free_log_
 algorithms, whose rows name ``NETS``.
 
 Deviations: with an LSTM policy and value always share their layers (RLlib's do too, whatever ``vf_share_layers`` says);
-log_std is bounded to [-20, 2]. With ``lstm_use_prev_action_reward`` the previous action and reward enter in front of the
-dense layers (RLlib: after them, in front of the LSTM).
+log_std is bounded to [``log_std_min``, 2]. With ``lstm_use_prev_action_reward`` the previous action and reward enter in front
+of the dense layers (RLlib: after them, in front of the LSTM).
 """
 
 from __future__ import annotations
@@ -71,6 +71,7 @@ def policy_spec(config: OnPolicyKeys, spaces: EnvSpec) -> PolicySpec:
         mask=net_builders.mask(spaces),
         previous=previous,
         custom=custom,
+        log_std_min=model.log_std_min,
         **about,
     )
 

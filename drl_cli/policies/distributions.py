@@ -41,6 +41,11 @@ class Gaussian:
 
     def __init__(self, spec: PolicySpec) -> None:
         """``spec``: PolicySpec with an ActionSpec."""
+        self._log_std_min = np.float32(spec.log_std_min)
+
+    def _bounded(self, log_std: np.ndarray) -> np.ndarray:
+        # np.clip costs twice as much.
+        return np.minimum(np.maximum(log_std, self._log_std_min), np.float32(LOG_STD_MAX))
 
     def greedy(self, heads: Heads) -> np.ndarray:
         """Return the mean, float32 [N, A]."""
@@ -49,7 +54,7 @@ class Gaussian:
     def sample(self, heads: Heads, rng: np.random.Generator) -> np.ndarray:
         """Return one draw per row, float32 [N, A]; ``rng`` is a ``numpy.random.Generator``."""
         noise = rng.standard_normal(heads["mean"].shape, dtype=np.float32)
-        return heads["mean"] + np.exp(_bounded(heads["log_std"])) * noise
+        return heads["mean"] + np.exp(self._bounded(heads["log_std"])) * noise
 
     def displaced(self, heads: Heads, noise: np.ndarray) -> np.ndarray:
         """Return the mean with ``noise`` [N, A] added, float32 [N, A]."""
@@ -57,17 +62,17 @@ class Gaussian:
 
     def logp(self, heads: Heads, action: np.ndarray) -> np.ndarray:
         """Return the log-density of ``action`` float32 [N, A], float32 [N]."""
-        log_std = _bounded(heads["log_std"])
+        log_std = self._bounded(heads["log_std"])
         distance = (action - heads["mean"]) * np.exp(-log_std)
         return (-0.5 * np.square(distance) - log_std - np.float32(_HALF_LOG_2PI)).sum(axis=-1)
 
     def entropy(self, heads: Heads) -> np.ndarray:
         """Return the differential entropy, float32 [N]."""
-        return (_bounded(heads["log_std"]) + np.float32(_HALF_LOG_2PI + 0.5)).sum(axis=-1)
+        return (self._bounded(heads["log_std"]) + np.float32(_HALF_LOG_2PI + 0.5)).sum(axis=-1)
 
     def kl(self, old: Heads, new: Heads) -> np.ndarray:
         """Return KL(old ‖ new), float32 [N]."""
-        log_old, log_new = _bounded(old["log_std"]), _bounded(new["log_std"])
+        log_old, log_new = self._bounded(old["log_std"]), self._bounded(new["log_std"])
         distance = (old["mean"] - new["mean"]) * np.exp(-log_new)
         ratio = np.exp(2.0 * (log_old - log_new))
         return (log_new - log_old + 0.5 * (ratio + np.square(distance) - 1.0)).sum(axis=-1)
@@ -195,11 +200,6 @@ def _log_softmax_parts(logits: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Return (x […, n], y […, 1]) with ``log_softmax(logits)`` = x - y."""
     shifted = logits - logits.max(axis=-1, keepdims=True)
     return shifted, np.log(np.exp(shifted).sum(axis=-1, keepdims=True))
-
-
-def _bounded(log_std: np.ndarray) -> np.ndarray:
-    # np.clip costs twice as much.
-    return np.minimum(np.maximum(log_std, np.float32(LOG_STD_MIN)), np.float32(LOG_STD_MAX))
 
 
 def _softplus(x: np.ndarray) -> np.ndarray:

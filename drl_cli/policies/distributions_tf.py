@@ -44,20 +44,24 @@ class TFGaussian:
 
     def __init__(self, spec: PolicySpec) -> None:
         """``spec``: PolicySpec with an ActionSpec."""
+        self._log_std_min = spec.log_std_min
+
+    def _bounded(self, heads: Tensors) -> Tensor:
+        return tf.clip_by_value(heads["log_std"], self._log_std_min, LOG_STD_MAX)  # [B, A]
 
     def logp(self, heads: Tensors, action: Tensor) -> Tensor:
         """Return the log-density of ``action``, [B]."""
-        log_std = _bounded(heads)  # [B, A]
+        log_std = self._bounded(heads)  # [B, A]
         distance = (action - heads["mean"]) * tf.exp(-log_std)  # [B, A]
         return tf.reduce_sum(-0.5 * tf.square(distance) - log_std - _HALF_LOG_2PI, axis=-1)  # [B]
 
     def entropy(self, heads: Tensors) -> Tensor:
         """Return the differential entropy, [B]."""
-        return tf.reduce_sum(_bounded(heads) + (_HALF_LOG_2PI + 0.5), axis=-1)  # [B]
+        return tf.reduce_sum(self._bounded(heads) + (_HALF_LOG_2PI + 0.5), axis=-1)  # [B]
 
     def kl(self, old: Tensors, new: Tensors) -> Tensor:
         """Return KL(old ‖ new), [B]."""
-        log_old, log_new = _bounded(old), _bounded(new)  # [B, A]
+        log_old, log_new = self._bounded(old), self._bounded(new)  # [B, A]
         distance = (old["mean"] - new["mean"]) * tf.exp(-log_new)  # [B, A]
         ratio = tf.exp(2.0 * (log_old - log_new))  # [B, A]
         return tf.reduce_sum(log_new - log_old + 0.5 * (ratio + tf.square(distance) - 1.0), axis=-1)  # [B]
@@ -175,10 +179,6 @@ def allowed(mask: Sequence[int], obs: Tensor) -> Tensor:
 def masked(values: Tensor, yes: Tensor) -> Tensor:
     """Return ``values`` […, n] with ``FILL`` where ``yes`` (bool […, n]) is false: no gradient flows there."""
     return tf.where(yes, values, tf.fill(tf.shape(values), float(FILL)))  # […, n]
-
-
-def _bounded(heads: Tensors) -> Tensor:
-    return tf.clip_by_value(heads["log_std"], LOG_STD_MIN, LOG_STD_MAX)  # [B, A]
 
 
 class TFSquashedGaussian:

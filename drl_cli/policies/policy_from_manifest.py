@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 from drl_cli.config.result_names import POLICY_ID
 from drl_cli.errors import CheckpointError
 from drl_cli.policies.action_specs import MAX_PARTS
+from drl_cli.policies.distributions import LOG_STD_MIN
 from drl_cli.policies.nets import ACTIVATIONS, Conv, Dense, NetSpec, Residual
 from drl_cli.policies.policy_spec import (
     MAX_LAYERS,
@@ -44,6 +45,7 @@ _LATER = {
     "previous": False,
     "team": None,
     "custom": (),
+    "log_std_min": LOG_STD_MIN,
 }
 
 
@@ -89,6 +91,7 @@ def policy_spec(data: Any) -> PolicySpec:
             previous=bool(whole["previous"]),
             team=_team(whole["team"]),
             custom=_custom(whole["custom"]),
+            log_std_min=float(whole["log_std_min"]),
         )
         # Whatever the conversions bent ("false", 64.5) or left out (a key of another version) shows here.
         if json.loads(json.dumps(spec.to_dict())) != json.loads(json.dumps(whole)):

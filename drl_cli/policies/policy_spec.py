@@ -23,6 +23,7 @@ from drl_cli.policies.action_specs import (
     MultiBinarySpec,
     MultiDiscreteSpec,
 )
+from drl_cli.policies.distributions import LOG_STD_MAX, LOG_STD_MIN
 from drl_cli.policies.nets import ACTIVATIONS, Conv, Dense, NetSpec
 from drl_cli.policies.team_spec import TeamSpec
 
@@ -133,6 +134,7 @@ class PolicySpec:
     start of an episode) and its reward, which are the last part of ``state``.
     ``custom``: (name, options as JSON) of the registered distribution (``policies.custom_distributions``) where
     ``distribution`` is "custom", else ``()``.
+    ``log_std_min``: lower bound of the log standard deviations of a "gaussian".
     """
 
     nets: tuple[NetSpec, ...]
@@ -150,6 +152,7 @@ class PolicySpec:
     previous: bool = False
     team: TeamSpec | None = None
     custom: tuple[str, ...] = ()
+    log_std_min: float = LOG_STD_MIN
 
     @property
     def sees_images(self) -> bool:
@@ -273,6 +276,8 @@ class PolicySpec:
             return f"the registered distribution {str(self.custom)[:60]} for the distribution {self.distribution}"
         if ACTIONS_OF[self.distribution] not in ("", self.action.kind):
             return f"the distribution {self.distribution} over {self.action.kind} actions"
+        if not LOG_STD_MIN <= self.log_std_min <= LOG_STD_MAX:
+            return f"a lower bound of {self.log_std_min} for log standard deviations"
         if self.distribution == "hybrid" and isinstance(self.action, CompositeSpec):
             problem = joint_misfit(self.action)
             if problem:

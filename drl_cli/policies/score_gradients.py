@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from drl_cli.policies.action_specs import composite, multi_discrete
-from drl_cli.policies.distributions import LOG_STD_MAX, LOG_STD_MIN, fill
+from drl_cli.policies.distributions import LOG_STD_MAX, fill
 
 if TYPE_CHECKING:
     from drl_cli.policies.nets import Heads
@@ -96,12 +96,13 @@ class GaussianScore:
 
     def __init__(self, spec: PolicySpec) -> None:
         """``spec``: PolicySpec with an ActionSpec."""
+        self._log_std_min = np.float32(spec.log_std_min)
 
     def __call__(self, heads: Heads, action: np.ndarray) -> Scored:
         """See the module."""
         mean, raw = heads["mean"], heads["log_std"]
-        log_std = np.minimum(np.maximum(raw, LOG_STD_MIN), LOG_STD_MAX)
-        inside = (raw >= LOG_STD_MIN) & (raw <= LOG_STD_MAX)
+        log_std = np.minimum(np.maximum(raw, self._log_std_min), LOG_STD_MAX)
+        inside = (raw >= self._log_std_min) & (raw <= LOG_STD_MAX)
         inverse = np.exp(-log_std)
         unit = (action - mean) * inverse
         logp = -(0.5 * np.square(unit) + log_std + np.float32(_HALF_LOG_2_PI)).sum(axis=-1)

@@ -94,9 +94,10 @@ def test_numpy_computes_the_graphs_gradient_behind_a_filter(kind):
     assert np.abs(found[0]["policy/dense_0/kernel"] - plain["policy/dense_0/kernel"]).max() > 1e-3
 
 
-def test_deviations_beyond_their_bounds_get_no_gradient_in_either():
-    made, spec, policy, batch = _case("Box", {"model": {"free_log_std": True}})
-    policy.set_weights(policy.weights | {"policy/log_std/free": np.float32([3.0, -0.5])})
+@pytest.mark.parametrize(("keys", "beyond"), [({}, 3.0), ({"log_std_min": -1.0}, -1.1)])
+def test_deviations_beyond_their_bounds_get_no_gradient_in_either(keys, beyond):
+    made, spec, policy, batch = _case("Box", {"model": {"free_log_std": True, **keys}})
+    policy.set_weights(policy.weights | {"policy/log_std/free": np.float32([beyond, -0.5])})
     found, expected = _both(made, spec, policy, batch)
     _assert_equal(found, expected, spec)
     assert found[0]["policy/log_std/free"][0] == 0.0 != found[0]["policy/log_std/free"][1]

@@ -1,5 +1,7 @@
 """Scored distributions in NumPy: log-probabilities, entropies and divergences against SciPy, sums and literals; masks."""
 
+import dataclasses
+
 import numpy as np
 import pytest
 from scipy import stats
@@ -37,6 +39,23 @@ def test_deviations_of_a_gaussian_are_bounded():
     drawn = np.concatenate([made.sample(wide, np.random.default_rng(seed)) for seed in range(500)])
     assert abs(drawn.std() - np.exp(2.0)) < 0.5
     assert made.kl(wide, {"mean": zero, "log_std": zero + 2.0}).tolist() == [0.0]
+
+
+@pytest.mark.parametrize("name", ["gaussian", "composite"])
+def test_deviations_below_log_std_min_act_and_count_as_those_at_it(name):
+    made = distribution_of(dataclasses.replace(bare(name), log_std_min=-1.0))
+    given = heads(name)
+    lifted = _lifted(given, -1.0)
+    assert any((given[h] < lifted[h]).any() for h in given)
+    action = made.sample(given, np.random.default_rng(2))
+    assert np.array_equal(action, _of(name).sample(lifted, np.random.default_rng(2)))
+    assert np.array_equal(made.logp(given, action), _of(name).logp(lifted, action))
+    assert np.array_equal(made.entropy(given), _of(name).entropy(lifted))
+    assert np.array_equal(made.kl(given, heads(name, 1)), _of(name).kl(lifted, _lifted(heads(name, 1), -1.0)))
+
+
+def _lifted(given, least):
+    return {h: np.maximum(v, np.float32(least)) if h.startswith("log_std") else v for h, v in given.items()}
 
 
 def test_divergence_of_gaussians_is_the_published_one():

@@ -1,5 +1,7 @@
 """Scored distributions in the graph give NumPy's numbers, with and without masks, and gradients that are finite."""
 
+import dataclasses
+
 import numpy as np
 import pytest
 from scored_policies import ACTIONS, MASK, bare, heads
@@ -20,9 +22,10 @@ def _tensors(given):
     return made
 
 
+@pytest.mark.parametrize("log_std_min", [-20.0, -1.0])
 @pytest.mark.parametrize("name", ACTIONS)
-def test_graph_and_numpy_agree(name):
-    spec, one, other = bare(name), heads(name), heads(name, seed=9)
+def test_graph_and_numpy_agree(name, log_std_min):
+    spec, one, other = dataclasses.replace(bare(name), log_std_min=log_std_min), heads(name), heads(name, seed=9)
     twin = distribution_of(spec)
     action = twin.sample(one, np.random.default_rng(4))
     with tf.Graph().as_default(), tf.Session() as session:
@@ -67,9 +70,10 @@ def test_gradient_of_a_deviation_beyond_its_bounds_is_zero():
     with tf.Graph().as_default(), tf.Session() as session:
         log_std = tf.constant([[5.0, -30.0, 1.0]])
         mean = tf.zeros([1, 3])
-        made = distributions_tf.TFGaussian(None)
-        total = made.entropy({"mean": mean, "log_std": log_std})
-        assert session.run(tf.gradients(total, log_std))[0].tolist() == [[0.0, 0.0, 1.0]]
+        for least, expected in ((-20.0, [[0.0, 0.0, 1.0]]), (1.5, [[0.0, 0.0, 0.0]])):
+            made = distributions_tf.TFGaussian(dataclasses.replace(bare("gaussian"), log_std_min=least))
+            total = made.entropy({"mean": mean, "log_std": log_std})
+            assert session.run(tf.gradients(total, log_std))[0].tolist() == expected
 
 
 def test_allowed_reads_its_slice_and_allows_everything_where_it_allows_nothing():

@@ -120,6 +120,8 @@ HOSTILE = {
     "a key of another version": _with(1, "dreams"),
     "free heads that are no heads": _with(["std"], "nets", 0, "free_heads"),
     "scored squashed Gaussian": _with(True, "scored"),
+    "deviations of at least a text": _with("-1", "log_std_min"),
+    "deviations of at least nothing that is a number": _with(float("nan"), "log_std_min"),
     "a mask of Box actions": _with([0, 2], "mask"),
     "a filter that is a text": _with("MeanStdFilter", "filter"),
     "nets is a text": _with("policy", "nets"),

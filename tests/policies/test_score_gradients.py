@@ -16,7 +16,7 @@ ROWS = 4
 
 
 def _case(name, heads, action, described=None):
-    return name, SimpleNamespace(action=described), heads, action
+    return name, SimpleNamespace(action=described, log_std_min=-20.0), heads, action
 
 
 CASES = {
@@ -97,7 +97,7 @@ def test_multi_bernoulli_by_hand():
 
 def test_gaussian_by_hand():
     heads = {"mean": np.float32([[1.0]]), "log_std": np.float32([[math.log(2.0)]])}
-    scored = score_gradients.GaussianScore(None)(heads, np.float32([[5.0]]))  # two deviations away
+    scored = score_gradients.GaussianScore(CASES["gaussian"][1])(heads, np.float32([[5.0]]))  # two deviations away
     np.testing.assert_allclose(scored.logp, [-2.0 - math.log(2.0) - 0.5 * math.log(2 * math.pi)], rtol=1e-6)
     np.testing.assert_allclose(scored.entropy, [0.5 * math.log(2 * math.pi * math.e * 4.0)], rtol=1e-6)
     found = scored.gradients(np.ones(1, np.float32), np.float32([0.5]))
@@ -107,7 +107,7 @@ def test_gaussian_by_hand():
 
 def test_gaussian_beyond_its_bounds_is_held_there_and_has_no_slope():
     heads = {"mean": np.zeros((1, 3), np.float32), "log_std": np.float32([[-30.0, 0.0, 9.0]])}
-    scored = score_gradients.GaussianScore(None)(heads, np.zeros((1, 3), np.float32))
+    scored = score_gradients.GaussianScore(CASES["gaussian"][1])(heads, np.zeros((1, 3), np.float32))
     np.testing.assert_allclose(scored.logp, [20.0 - 2.0 - 1.5 * math.log(2 * math.pi)], rtol=1e-5)
     found = scored.gradients(np.ones(1, np.float32), np.ones(1, np.float32))
     np.testing.assert_array_equal(found["log_std"], [[0.0, 0.0, 0.0]])

@@ -44,6 +44,14 @@ class OnPolicyNetwork(RecurrentNetwork):
         "Whether the log standard deviations of Box actions are state-independent variables instead of outputs of "
         "the network.",
     )
+    log_std_min: float = key(
+        -20.0,
+        "Lower bound of the log standard deviations of Box actions, above which they stay wide enough to explore: -1.2 is a "
+        "deviation of 0.3 before the actions are scaled to their range.",
+        "log of an action's unit",
+        ge=-20,
+        le=2,
+    )
     lstm_use_prev_action_reward: bool = key(False, "Whether the LSTM also receives the previous action and reward.")
     custom_action_dist: Name | None = key(
         None,
@@ -56,6 +64,8 @@ class OnPolicyNetwork(RecurrentNetwork):
     def _has_one_distribution(self) -> Self:
         if self.custom_action_dist is not None and self.free_log_std:
             raise MisfitError("free_log_std", "true is for the Gaussian, which custom_action_dist replaces; keep one")
+        if self.custom_action_dist is not None and self.log_std_min > -20.0:
+            raise MisfitError("log_std_min", "is of the Gaussian, which custom_action_dist replaces; keep one")
         return self
 
 
