@@ -82,7 +82,9 @@ def policy_spec(config: MAPPOConfig, spaces: EnvSpec) -> PolicySpec:
     )
     value = central_net("value", acting, team, net_builders.layers(config.model))
     distribution = "gaussian" if is_box else "multi_categorical"
-    return PolicySpec((acting, value), distribution, action=action, scored=True, log_std_min=config.model.log_std_min, **about)
+    return PolicySpec(
+        (acting, value), distribution, action=action, scored=True, log_std_min=config.model.log_std_min, **about
+    )
 
 
 def initial_weights(config: MAPPOConfig, spec: PolicySpec, seed: int) -> dict[str, np.ndarray]:
