@@ -17,6 +17,7 @@ import numpy as np
 MAX_UNITS = 65_536  # a manifest from elsewhere must not make us allocate without bound
 _MOST = float(np.finfo(np.float32).max)
 MAX_PARTS = 256
+LOG_STD_MIN, LOG_STD_MAX = -20.0, 2.0  # of Gaussians: the bounds that the SAC authors' code uses
 _STARTS = 2**31  # what an int32 holds
 _T = TypeVar("_T")
 

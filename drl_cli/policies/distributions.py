@@ -22,13 +22,12 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from drl_cli.policies import custom_distributions
-from drl_cli.policies.action_specs import box, discrete, multi_discrete
+from drl_cli.policies.action_specs import LOG_STD_MAX, LOG_STD_MIN, box, discrete, multi_discrete
 
 if TYPE_CHECKING:
     from drl_cli.policies.nets import Heads
     from drl_cli.policies.policy_spec import PolicySpec
 
-LOG_STD_MIN, LOG_STD_MAX = -20.0, 2.0  # the bounds that the SAC authors' code uses
 FILL = np.float32(-1e9)
 _HALF_LOG_2PI = 0.5 * math.log(2.0 * math.pi)
 

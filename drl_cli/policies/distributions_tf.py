@@ -22,8 +22,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from drl_cli.policies import custom_distributions_tf
-from drl_cli.policies.action_specs import DiscreteSpec, composite, discrete, multi_discrete
-from drl_cli.policies.distributions import FILL, LOG_STD_MAX, LOG_STD_MIN
+from drl_cli.policies.action_specs import LOG_STD_MAX, LOG_STD_MIN, DiscreteSpec, composite, discrete, multi_discrete
+from drl_cli.policies.distributions import FILL
 from drl_cli.tf1.tensorflow import Tensor, tf
 
 if TYPE_CHECKING:

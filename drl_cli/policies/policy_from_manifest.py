@@ -13,8 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from drl_cli.config.result_names import POLICY_ID
 from drl_cli.errors import CheckpointError
-from drl_cli.policies.action_specs import MAX_PARTS
-from drl_cli.policies.distributions import LOG_STD_MIN
+from drl_cli.policies.action_specs import LOG_STD_MIN, MAX_PARTS
 from drl_cli.policies.nets import ACTIVATIONS, Conv, Dense, NetSpec, Residual
 from drl_cli.policies.policy_spec import (
     MAX_LAYERS,

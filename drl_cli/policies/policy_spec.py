@@ -15,6 +15,8 @@ import numpy as np
 
 from drl_cli.policies import custom_distributions, filters
 from drl_cli.policies.action_specs import (
+    LOG_STD_MAX,
+    LOG_STD_MIN,
     MAX_UNITS,
     Actions,
     ActionSpec,
@@ -23,7 +25,6 @@ from drl_cli.policies.action_specs import (
     MultiBinarySpec,
     MultiDiscreteSpec,
 )
-from drl_cli.policies.distributions import LOG_STD_MAX, LOG_STD_MIN
 from drl_cli.policies.nets import ACTIVATIONS, Conv, Dense, NetSpec
 from drl_cli.policies.team_spec import TeamSpec
 

@@ -19,8 +19,8 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from drl_cli.policies.action_specs import composite, multi_discrete
-from drl_cli.policies.distributions import LOG_STD_MAX, fill
+from drl_cli.policies.action_specs import LOG_STD_MAX, composite, multi_discrete
+from drl_cli.policies.distributions import fill
 
 if TYPE_CHECKING:
     from drl_cli.policies.nets import Heads

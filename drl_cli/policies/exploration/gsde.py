@@ -15,8 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from drl_cli.policies.action_specs import box
-from drl_cli.policies.distributions import LOG_STD_MAX
+from drl_cli.policies.action_specs import LOG_STD_MAX, box
 from drl_cli.policies.exploration.action_noise import clipped, column
 
 if TYPE_CHECKING:
