@@ -1,6 +1,7 @@
 """The nets of actor-critics: what is shared, what is free, and first weights that are orthogonal."""
 
 import dataclasses
+import json
 
 import numpy as np
 import pytest
@@ -40,6 +41,13 @@ def test_free_deviations_are_one_vector_that_begins_at_one():
     spec, weights = _first("gaussian", free=True)
     assert weights["policy/log_std/free"].tolist() == [0.0, 0.0]
     assert "policy/log_std/kernel" not in weights and spec.weight_shapes()["policy/log_std/free"] == (2,)
+
+
+def test_lower_bound_of_deviations_comes_from_the_config_and_back_from_a_manifest():
+    spec, _ = made("gaussian", log_std_min=-1.2)
+    assert spec.log_std_min == -1.2 and policy_spec(json.loads(json.dumps(spec.to_dict()))) == spec
+    of_before = {name: value for name, value in spec.to_dict().items() if name != "log_std_min"}
+    assert policy_spec(json.loads(json.dumps(of_before))).log_std_min == -20.0
 
 
 def test_free_deviations_of_a_part_are_a_vector_of_its_own():

@@ -33,6 +33,7 @@ Norm = Annotated[float, Field(gt=0, le=1e9)]
 
 
 CLIP_WHY = "as in OpenAI's baselines"
+LOG_STD_MIN = -20.0  # the lowest bound, as in policies.action_specs
 
 
 class OnPolicyNetwork(RecurrentNetwork):
@@ -45,11 +46,10 @@ class OnPolicyNetwork(RecurrentNetwork):
         "the network.",
     )
     log_std_min: float = key(
-        -20.0,
+        LOG_STD_MIN,
         "Lower bound of the log standard deviations of Box actions, above which they stay wide enough to explore: -1.2 is a "
         "deviation of 0.3 before the actions are scaled to their range.",
-        "log of an action's unit",
-        ge=-20,
+        ge=LOG_STD_MIN,
         le=2,
     )
     lstm_use_prev_action_reward: bool = key(False, "Whether the LSTM also receives the previous action and reward.")
@@ -64,7 +64,7 @@ class OnPolicyNetwork(RecurrentNetwork):
     def _has_one_distribution(self) -> Self:
         if self.custom_action_dist is not None and self.free_log_std:
             raise MisfitError("free_log_std", "true is for the Gaussian, which custom_action_dist replaces; keep one")
-        if self.custom_action_dist is not None and self.log_std_min > -20.0:
+        if self.custom_action_dist is not None and self.log_std_min > LOG_STD_MIN:
             raise MisfitError("log_std_min", "is of the Gaussian, which custom_action_dist replaces; keep one")
         return self
 
