@@ -101,18 +101,26 @@ def _measured(name: str, workers: int, options: argparse.Namespace) -> tuple[flo
 
 
 def _rates(run: Driver, name: str, seconds: float) -> tuple[float, float, float, int]:
-    def steps() -> int:
-        return run.loop.sampled if name == "sac" else run.loop.trained()
+    loop, pool = run.loop, run.parts.pool
 
-    run.train()
-    pool = run.parts.pool
+    def steps() -> int:
+        return loop.sampled if name == "sac" else loop.trained()
+
+    def until_more() -> None:
+        """Go on until more steps count: PPO's batches take seconds, one more or less would be some per cent of the rate."""
+        before = steps()
+        while steps() == before:
+            loop.step()
+
+    until_more()
     began, cpu, first, taken = time.perf_counter(), time.thread_time(), steps(), pool.taken
-    late, learning = run.loop.info().get("fragments_late", 0), 0.0
-    while time.perf_counter() - began < seconds:
-        learning += run.train()["timers"]["learn_s"]
-    took = time.perf_counter() - began
+    late, learning, took = loop.info().get("fragments_late", 0), loop.ledger.meters.spent["learn"], 0.0
+    while took < seconds:
+        until_more()
+        took = time.perf_counter() - began
     driver = 1e6 * (time.thread_time() - cpu) / max(1, pool.taken - taken)
-    return (steps() - first) / took, driver, learning / took, run.loop.info().get("fragments_late", 0) - late
+    learning = loop.ledger.meters.spent["learn"] - learning
+    return (steps() - first) / took, driver, learning / took, loop.info().get("fragments_late", 0) - late
 
 
 if __name__ == "__main__":
