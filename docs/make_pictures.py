@@ -1,10 +1,11 @@
 """Makes the pictures of README.rst and docs/getting_started.rst. Takes some minutes on two cores: ``make pictures``.
 
     python docs/make_pictures.py [curves] [lander]
+    python docs/make_pictures.py mujoco  # that of docs/measured.rst; 40 minutes, with drl-cli[mujoco]
 
-``curves`` are learning curves; ``lander`` is one run, trained here: its live screen, its summary, its line in the list of
-runs, its score and its film. All come through the commands that they show. Everything is written to docs/pictures, runs to a
-temporary folder.
+``curves`` and ``mujoco`` are learning curves; ``lander`` is one run, trained here: its live screen, its summary, its line in
+the list of runs, its score and its film. All come through the commands that they show. Everything is written to docs/pictures,
+runs to a temporary folder.
 """
 
 import contextlib
@@ -38,6 +39,7 @@ TRAIN = "train -f lunarlander-continuous-sac"
 COLUMNS, LINES = 92, 24
 MOMENT = 0.7  # of the run, when the screen is taken
 CURVES = ("cartpole-ppo", "cartpole-dqn")
+MUJOCO = ("halfcheetah-crossq", "walker2d-crossq", "hopper-trpo", "ant-ppo")
 SEEDS, STEPS = 3, 40_000
 EPISODES = 5  # landings, of which the best is shown
 GIF = "fps=10,scale=300:-1:flags=lanczos,split[a][b];[a]palettegen=max_colors=48[p];[b][p]paletteuse=dither=none"
@@ -165,13 +167,12 @@ def write_lander(run, folder):
     subprocess.run(command, check=True)
 
 
-def write_curves():
-    """Train two algorithms over some seeds and plot them."""
-    for name in CURVES:
+def write_curves(names, picture, *options):
+    """Train the tuned files ``names`` over some seeds, with ``options`` of ``drl train``, and plot them."""
+    for name in names:
         for seed in range(SEEDS):
-            stop = f'{{"timesteps_total": {STEPS}}}'
-            drl("train", "-f", name, "-s", "num_workers=0", "--seed", seed, "--stop", stop, "-q")
-    drl("plot", *CURVES, "--field", "evaluation/episode_reward_mean", "-o", PICTURES / "curves.png")
+            drl("train", "-f", name, "--seed", seed, *options, "-q")
+    drl("plot", *names, "--field", "evaluation/episode_reward_mean", "-o", PICTURES / picture)
 
 
 def make(wanted):
@@ -180,7 +181,10 @@ def make(wanted):
     with tempfile.TemporaryDirectory() as name:
         os.environ["HOME"] = name  # runs go to ~/ray_results there
         if "curves" in wanted:
-            write_curves()
+            stop = f'{{"timesteps_total": {STEPS}}}'
+            write_curves(CURVES, "curves.png", "-s", "num_workers=0", "--stop", stop)
+        if "mujoco" in wanted:
+            write_curves(MUJOCO, "mujoco.png")
         if "lander" in wanted:
             run = lander(Path(name))
             write_answers(run, Path(name))
