@@ -1,7 +1,7 @@
 """Makes the pictures of README.rst and docs/getting_started.rst. Takes some minutes on two cores: ``make pictures``.
 
     python docs/make_pictures.py [curves] [lander]
-    python docs/make_pictures.py mujoco  # that of docs/measured.rst; 40 minutes, with drl-cli[mujoco]
+    python docs/make_pictures.py mujoco  # that of docs/measured.rst; 15 minutes, with drl-cli[mujoco]
 
 ``curves`` and ``mujoco`` are learning curves; ``lander`` is one run, trained here: its live screen, its summary, its line in
 the list of runs, its score and its film. All come through the commands that they show. Everything is written to docs/pictures,
@@ -39,7 +39,7 @@ TRAIN = "train -f lunarlander-continuous-sac"
 COLUMNS, LINES = 92, 24
 MOMENT = 0.7  # of the run, when the screen is taken
 CURVES = ("cartpole-ppo", "cartpole-dqn")
-MUJOCO = ("halfcheetah-crossq", "walker2d-crossq", "hopper-trpo", "ant-ppo")
+MUJOCO = ("halfcheetah-crossq", "walker2d-crossq", "hopper-trpo", "swimmer-ars", "inverteddoublependulum-sac")
 SEEDS, STEPS = 3, 40_000
 EPISODES = 5  # landings, of which the best is shown
 GIF = "fps=10,scale=300:-1:flags=lanczos,split[a][b];[a]palettegen=max_colors=48[p];[b][p]paletteuse=dither=none"
