@@ -26,6 +26,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parent))
 
 import time_to_goal
 
+from drl_cli.config.strict_yaml import load_yaml_text
 from drl_cli.errors import InputError
 from drl_cli.experiments import tuned_files
 
@@ -84,9 +85,9 @@ def measure(
 
 
 def identity(path: Path, settings: Iterable[str]) -> str:
-    """Return what a recorded run belongs to: a digest of the file without its header, ``settings`` and the source."""
-    body = "\n".join(line for line in path.read_text("utf-8").splitlines() if not line.startswith("#"))
-    digest = hashlib.sha256("\0".join([path.stem, body, *settings]).encode())
+    """Return what a recorded run belongs to: a digest of the file without its comments, ``settings`` and the source."""
+    body, _ = load_yaml_text(path.read_text("utf-8"), str(path))
+    digest = hashlib.sha256("\0".join([path.stem, json.dumps(body), *settings]).encode())
     for source in sorted((ROOT / "drl_cli").rglob("*.py")):
         digest.update(source.read_bytes())
     return digest.hexdigest()[:16]

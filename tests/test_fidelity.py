@@ -150,11 +150,11 @@ def test_an_interrupted_measurement_goes_on_where_it_was(fidelity, tmp_path):
     assert all(json.loads(line)["machine"] for line in record.read_text("utf-8").splitlines() if line.endswith("}"))
 
 
-def test_recorded_runs_belong_to_the_settings_of_the_file_and_not_to_its_header(fidelity, tmp_path):
+def test_recorded_runs_belong_to_the_settings_of_the_file_and_not_to_its_comments(fidelity, tmp_path):
     path = tmp_path / "one.yaml"
     path.write_text("# took     1 s\none:\n  run: PPO\n", "utf-8")
     before = fidelity.identity(path, [])
-    path.write_text("# took     2 s\none:\n  run: PPO\n", "utf-8")
+    path.write_text("# took     2 s\none:\n  run: PPO  # it learns\n", "utf-8")
     assert fidelity.identity(path, []) == before
     assert fidelity.identity(path, ["lr=1"]) != before
     path.write_text("one:\n  run: A2C\n", "utf-8")
