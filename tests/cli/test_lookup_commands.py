@@ -142,14 +142,19 @@ def test_algorithms_wrong_words_are_refused_with_the_nearest(drl):
     assert code == 2 and "drl algorithms NAME --key" in err
 
 
+def line_of(name: str, text: str) -> int:
+    """The number, from 1, of the first line of the tuned file ``name`` that contains ``text``."""
+    written = Path(tuned_files.find(name).path).read_text("utf-8").splitlines()
+    return 1 + next(i for i, line in enumerate(written) if text in line)
+
+
 def test_explain_puts_what_was_given_first(drl):
     code, out, _ = drl("explain", "cartpole-ppo", "-s", "gamma=0.9", "--given")
     lines = out.splitlines()
     assert code == 0 and lines[0] == "PPO on CartPole-v1"
     assert any(line.split() == ["gamma", "0.9", "-s"] for line in lines)
-    written = Path(tuned_files.find("cartpole-ppo").path).read_text("utf-8").splitlines()
-    number = 1 + next(i for i, line in enumerate(written) if "num_sgd_iter: 20" in line)
-    assert any(line.split()[:3] == ["num_sgd_iter", "20", f"cartpole-ppo.yaml:{number}"] for line in lines)
+    place = f"cartpole-ppo.yaml:{line_of('cartpole-ppo', 'num_sgd_iter: 20')}"
+    assert any(line.split()[:3] == ["num_sgd_iter", "20", place] for line in lines)
     assert "clip_param" not in out
 
 
@@ -158,7 +163,8 @@ def test_explain_json_has_the_documented_keys(drl):
     (one,) = json.loads(out)["experiments"]
     assert set(one) == {"run", "env", "env_asked", "rows"}
     row = next(row for row in one["rows"] if row["key"] == "config.training_intensity")
-    assert row["from"].endswith("pendulum-sac.yaml:18") and row["value"] == 64
+    line = line_of("pendulum-sac", "training_intensity: 64")
+    assert row["from"].endswith(f"pendulum-sac.yaml:{line}") and row["value"] == 64
 
 
 GRID = """
