@@ -127,7 +127,8 @@ def receipt(rows: Sequence[Row], settings: Sequence[str]) -> str:
 def with_receipt(text: str, took: str, rows: Sequence[Row], where: str) -> str:
     """Return a tuned file with ``took`` in its header, in place of the line of the same condition (or as a further one).
 
-    Seeds and machine are replaced where ``took`` is the file's own receipt, without further settings.
+    Where ``took`` is the file's own receipt, without further settings, seeds and machine are replaced, and receipts of further
+    seeds ("seeds 5 to 9: …") are left out: they belong to the file as it was.
     """
     condition = took.partition(": ")[0] + ": " if took.startswith("with ") else ""
     lines = text.splitlines(keepends=True)
@@ -138,11 +139,13 @@ def with_receipt(text: str, took: str, rows: Sequence[Row], where: str) -> str:
     receipts: list[str] = []
     for line in lines[start:end]:
         one = re.sub(r"^# (took)? *", "", line).rstrip("\n")
-        if not receipts or one.startswith("with "):
+        if not receipts or re.match("with |seeds ", one):
             receipts.append(one)
         else:  # the receipt above is continued
             receipts[-1] += f"\n#          {one}"
     places = [i for i, one in enumerate(receipts) if (one.startswith(condition) if condition else i == 0)]
+    if not condition:
+        receipts = [one for one in receipts if not one.startswith("seeds ")]
     if not condition and (spent := [row["CPU s"] for row in rows if row.get("CPU s") is not None]):
         took += (
             f"\n#          {statistics.median(spent):.0f} s of processor time, the evaluations after the goal included"

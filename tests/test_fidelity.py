@@ -124,6 +124,18 @@ def test_a_receipt_has_the_processor_time_in_a_line_of_its_own(fidelity):
     assert "9 s of" not in after
 
 
+def test_receipts_of_further_seeds_go_with_the_receipt_that_they_belong_to_and_stay_with_that_of_other_settings(
+    fidelity,
+):
+    text = (
+        "# seeds    7\n# took     nothing\n#          with a 1: this\n#          seeds 5 to 9: that\n# machine  none\n"
+    )
+    after = fidelity.with_receipt(text, "median", rows(1.0), "here")
+    assert "seeds 5 to 9" not in after and "#          with a 1: this\n" in after
+    after = fidelity.with_receipt(text, "with a 1: median", rows(1.0), "here")
+    assert "#          with a 1: median\n#          seeds 5 to 9: that\n" in after
+
+
 def test_an_interrupted_measurement_goes_on_where_it_was(fidelity, tmp_path):
     record = tmp_path / "build" / "fidelity.jsonl"
     ran = []

@@ -74,10 +74,11 @@ example = group.command_group(
 def list_examples(session: Session, words: tuple[str, ...], run: str | None, env: str | None, as_json: bool) -> None:
     """List the tuned files; with WORDs, those that contain every one of them in name, algorithm or environment.
 
-    took: median over seeds, from the start of the process until fresh episodes confirmed the goal; - where not measured.
+    took: median over seeds, from the start of the process until fresh episodes confirmed the goal; held: runs of all whose
+    next three evaluations averaged at what is to be held; - where not measured.
 
     JSON: {"examples": [{"name", "run", "env", "about", "notes", "goal", "target", "held_at", "seeds", "took": [...],
-    "median_s", "worst_s", "env_steps", "machine", "workers", "path"}]}.
+    "median_s", "worst_s", "env_steps", "held": [RUNS, OF], "machine", "workers", "path"}]}.
     """
     if run is not None:
         run = table.find(run).name
@@ -99,14 +100,20 @@ def list_examples(session: Session, words: tuple[str, ...], run: str | None, env
 def listing(found: Sequence[Example], width: int, color: bool = False) -> list[str]:
     """Return the lines of the table of ``found`` (Examples)."""
     is_wide = width >= WIDE
-    headings = ["name", *(["algorithm", "environment"] if is_wide else []), "goal", "took", "worst", "steps", "workers"]
+    headings = ["name", *(["algorithm", "environment"] if is_wide else []), "goal", "took", "worst", "steps", "held"]
+    headings += ["workers"] if is_wide else []
     rows = []
     for one in found:
         middle = [one.run, one.env] if is_wide else []
         took, worst = _seconds(one.median_s), _seconds(one.worst_s)
-        rows.append([one.name, *middle, _short(one.target), took, worst, figures.count(one.env_steps), _workers(one)])
-    right = range(len(headings) - 5, len(headings))
+        rows.append([one.name, *middle, _short(one.target), took, worst, figures.count(one.env_steps), _held(one)])
+        rows[-1] += [_workers(one)] if is_wide else []
+    right = range(headings.index("goal"), len(headings))
     return tables.grid(headings, rows, width, right, color)
+
+
+def _held(one: Example) -> str:
+    return "-" if one.held is None else "{}/{}".format(*one.held)
 
 
 def _workers(one: Example) -> int | str:

@@ -22,6 +22,8 @@ _NUMBER = re.compile(r"-?[\d,]*\.?\d+")
 _HOLDS = re.compile(r"\bholds? (-?[\d,]*\.?\d+)")
 _MEDIAN, _WORST = re.compile(r"median ([\d.,]+) s"), re.compile(r"worst ([\d.,]+) s")
 _STEPS = re.compile(r"(?<! to )\b([\d,]+) env steps")
+_HELD = re.compile(r"\bheld (\d+) of (\d+)")
+_FURTHER = re.compile(r"seeds \d")  # begins the receipt of further seeds, run with the same settings
 
 
 class Example(NamedTuple):
@@ -30,7 +32,8 @@ class Example(NamedTuple):
 
     ``target``: the reward of the goal; ``held_at``: the one that later evaluations are measured against, where the goal
     leaves a margin above it; ``median_s``, ``worst_s``: seconds from the start of the process to the confirmed
-    goal over the seeds, ``env_steps``: of the median seed; None where that was not measured. ``workers``: num_workers.
+    goal over the seeds, ``env_steps``: of the median seed; None where that was not measured. ``held``: (runs that held the
+    goal, all runs), those of further seeds included. ``workers``: num_workers.
     """
 
     name: str
@@ -46,6 +49,7 @@ class Example(NamedTuple):
     median_s: float | None
     worst_s: float | None
     env_steps: int | None
+    held: tuple[int, int] | None
     machine: str
     workers: int | None
     path: str
@@ -107,6 +111,7 @@ def read(path: Path) -> Example:
         median_s=_first(_MEDIAN, took),
         worst_s=_first(_WORST, took),
         env_steps=None if (steps := _first(_STEPS, took)) is None else int(steps),
+        held=_held(facts["took"]),
         machine=" ".join(facts["machine"]),
         workers=int(workers[1]) if workers else None,
         path=str(path),
@@ -172,6 +177,13 @@ def _header(text: str) -> tuple[dict[str, list[str]], str, list[str]]:
             is_first = False
             notes.append(line.removeprefix("#").removeprefix(" ").rstrip())
     return facts, " ".join(about), "\n".join(notes).strip("\n").split("\n") if any(notes) else []
+
+
+def _held(took: Sequence[str]) -> tuple[int, int] | None:
+    """Return (held, all) over the receipt of the file itself and those of further seeds; None without a count."""
+    own = " ".join([line for i, line in enumerate(took) if i == 0 or _FURTHER.match(line)])
+    counts = [(int(held), int(all_runs)) for held, all_runs in _HELD.findall(own)]
+    return (sum(held for held, _ in counts), sum(runs for _, runs in counts)) if counts else None
 
 
 def _first(pattern: re.Pattern[str], text: str) -> float | None:

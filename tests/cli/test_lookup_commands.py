@@ -30,7 +30,8 @@ def test_example_list_fits_80_columns_and_names_every_file(drl):
     line = next(line for line in out.splitlines() if line.startswith("cartpole-ppo "))
     read = tuned_files.find("cartpole-ppo")
     steps = f"{read.env_steps / 1000:.1f}k"
-    assert line.split() == ["cartpole-ppo", "490", f"{read.median_s}", "s", f"{read.worst_s}", "s", steps, "2"]
+    held = "{}/{}".format(*read.held)
+    assert line.split() == ["cartpole-ppo", "490", f"{read.median_s}", "s", f"{read.worst_s}", "s", steps, held]
 
 
 def test_example_list_has_columns_for_algorithm_and_environment_where_there_is_room(drl, monkeypatch):
@@ -81,6 +82,7 @@ def test_example_list_json_has_the_documented_keys(drl):
         "median_s",
         "worst_s",
         "env_steps",
+        "held",
         "machine",
         "workers",
         "path",

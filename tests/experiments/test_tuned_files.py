@@ -1,7 +1,10 @@
 """The tuned files as their headers tell them."""
 
+from pathlib import Path
+
 import pytest
 
+from drl_cli.config.strict_yaml import load_yaml_text
 from drl_cli.errors import InputError
 from drl_cli.experiments import tuned_files
 
@@ -13,7 +16,8 @@ TEXT = """# SAC swings it up. Two
 # goal     -200 and held: a greedy evaluation at it
 # seeds    0 to 4
 # took     median 13.7 s, worst 1,015.2 s from the start, 7,000 env steps; held 5 of 5
-#          with num_workers 0: median 7.0 s
+#          with num_workers 0: median 7.0 s; held 2 of 5
+#          seeds 5 to 9: median 9.0 s; held 4 of 5 (beside another run)
 # machine  2 cores
 pendulum-sac:
   run: SAC
@@ -35,7 +39,11 @@ def test_header_is_read(written):
     assert written.about == "SAC swings it up. Two lines."
     assert (written.target, written.median_s, written.worst_s, written.env_steps) == (-200.0, 13.7, 1015.2, 7000)
     assert written.notes == ["What was found on the way: median 1.0 s of something else."]
-    assert written.took[1] == "with num_workers 0: median 7.0 s"
+    assert written.took[1] == "with num_workers 0: median 7.0 s; held 2 of 5"
+
+
+def test_held_counts_the_further_seeds_too_but_no_other_settings(written):
+    assert written.held == (9, 10)
 
 
 @pytest.mark.parametrize(
@@ -60,6 +68,7 @@ def test_what_was_not_measured_is_none(tmp_path):
     )
     one = tuned_files.read(path)
     assert (one.median_s, one.worst_s, one.env_steps, one.workers, one.env) == (None, None, None, None, "")
+    assert one.held is None
 
 
 @pytest.mark.parametrize("name", [one.name for one in tuned_files.every()])
@@ -67,6 +76,8 @@ def test_every_shipped_file_tells_goal_run_and_env(name):
     one = tuned_files.find(name)
     assert one.run and one.env and one.about and one.target is not None
     assert (one.median_s is None) == ("median" not in one.took[0])
+    body, _ = load_yaml_text(Path(one.path).read_text("utf-8"), one.path)
+    assert one.target == body[name]["stop"].get("evaluation/episode_reward_mean", one.target)
 
 
 def test_environment_is_found_whatever_its_version_and_not_by_a_part_where_there_is_the_whole():
