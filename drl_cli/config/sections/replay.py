@@ -101,7 +101,8 @@ class ReplayKeys(BufferKeys):
 
     n_step: Whole = key(
         3,
-        "n-step returns: rewards summed before bootstrapping from the value of the following state.",
+        "n-step returns: rewards summed before bootstrapping from the value of the following state. Above 1, what older "
+        "policies did in the steps between counts, which can keep a policy below the best return; 1 avoids that.",
         "env steps",
         ge=1,
         le=1000,
