@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 import sys
 from collections.abc import Sequence
+from itertools import groupby
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -146,13 +147,24 @@ def sheet(one: Example, text: str, width: int) -> list[str]:
     """Return the lines that show an Example whose file holds ``text``."""
     dot = " - " if not terminal.is_unicode(sys.stdout) else " · "
     lines = [f"{one.name}{dot}{one.run} on {one.env}", "", *tables.paragraph(one.about, width), ""]
-    lines += [*one.notes, ""] if one.notes else []
+    lines += _reflowed(one.notes, width)
     facts = [("goal", [one.goal]), ("seeds", [one.seeds]), ("took", one.took), ("machine", [one.machine])]
     for name, entries in [*facts, ("file", [one.path])]:
         for number, entry in enumerate(entries):
             lines += tables.paragraph(entry, width, 10, name if number == 0 else None)
     settings = [line for line in text.splitlines() if not line.startswith("#")]
     return [*lines, "", *settings, "", f"Run it   drl example run {one.name}"]
+
+
+def _reflowed(notes: Sequence[str], width: int) -> list[str]:
+    """Return the paragraphs of ``notes`` wrapped to ``width``, each with an empty line after it; commands stay as they are."""
+    lines = []
+    for is_text, block in groupby(notes, key=bool):
+        if is_text:
+            written = list(block)
+            is_command = written[0].startswith(" ")
+            lines += [*(written if is_command else tables.paragraph(" ".join(written), width)), ""]
+    return lines
 
 
 def _seconds(value: float | None) -> str:

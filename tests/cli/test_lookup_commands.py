@@ -87,7 +87,19 @@ def test_example_list_json_has_the_documented_keys(drl):
         "workers",
         "path",
     }
-    assert (one["name"], one["target"], one["median_s"]) == ("pendulum-sac", -200.0, 13.7)
+    read = tuned_files.find("pendulum-sac")
+    assert (one["target"], one["median_s"], one["held"]) == (read.target, read.median_s, list(read.held))
+
+
+def test_example_show_fits_the_terminal_and_leaves_commands_as_they_are(drl, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "80")
+    _, out, _ = drl("example", "show", "pendulum-td3bc")
+    notes = out[: out.index("\ngoal ")].splitlines()
+    assert max(len(line) for line in notes if not line.startswith(" ")) <= 80
+    assert (
+        "  drl train --run SAC --env Pendulum-v1 --seed 1 -s training_intensity=40 -s evaluation_interval=null \\"
+        in notes
+    )
 
 
 def test_example_show_prints_facts_and_settings(drl):
