@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import json
+import re
 import sys
 from collections.abc import Sequence
 from itertools import groupby
@@ -157,13 +158,20 @@ def sheet(one: Example, text: str, width: int) -> list[str]:
 
 
 def _reflowed(notes: Sequence[str], width: int) -> list[str]:
-    """Return the paragraphs of ``notes`` wrapped to ``width``, each with an empty line after it; commands stay as they are."""
-    lines = []
+    """Return the paragraphs and list items of ``notes`` wrapped to ``width``, an empty line after each paragraph or list.
+
+    Commands, which are indented, stay as they are.
+    """
+    lines: list[str] = []
     for is_text, block in groupby(notes, key=bool):
         if is_text:
             written = list(block)
-            is_command = written[0].startswith(" ")
-            lines += [*(written if is_command else tables.paragraph(" ".join(written), width)), ""]
+            if written[0].startswith(" "):
+                lines += written
+            else:
+                for part in re.split(r"\n(?=- )", "\n".join(written)):
+                    lines += tables.paragraph(part, width, 2 if part.startswith("- ") else 0, "")
+            lines.append("")
     return lines
 
 

@@ -102,6 +102,15 @@ def test_example_show_fits_the_terminal_and_leaves_commands_as_they_are(drl, mon
     )
 
 
+def test_example_show_keeps_the_items_of_a_list_apart(drl, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "80")
+    _, out, _ = drl("example", "show", "lunarlander-impala")
+    notes = out[: out.index("\ngoal ")].splitlines()
+    written = Path(tuned_files.find("lunarlander-impala").path).read_text("utf-8")
+    assert sum(line.startswith("- ") for line in notes) == written.count("\n# - ") > 2
+    assert max(map(len, notes)) <= 80
+
+
 def test_example_show_prints_facts_and_settings(drl):
     code, out, _ = drl("example", "show", "cartpole-ars.yaml")
     assert code == 0 and out.startswith("cartpole-ars")
