@@ -43,6 +43,7 @@ KEPT = (
     "imports",
     "command",
 )  # flags that may stand beside --resume
+RAY = ("ray_address", "ray_num_cpus", "ray_num_gpus", "ray_object_store_memory", "queue_trials")  # and so may these
 
 
 def resume(
@@ -51,10 +52,17 @@ def resume(
     """Resume the search that ``--resume`` names, and return its exit code; None where it names a run, or is not given.
 
     ``flags`` as ``experiments.config_tree`` lists them, ``search_flags`` as ``experiments.search_choices`` does;
-    ``output``: (json, quiet, verbose).
+    ``output``: (json, quiet, verbose). Flags about Ray replace those that the search was started with: a cluster that is lost
+    has another address when it is back. Raises InputError.
     """
-    record = to_resume(flags, search_flags)
-    return SearchRun(session, *output).resume(record) if record else None
+    path = to_resume(flags, search_flags)
+    if path is None:
+        return None
+    from drl_cli.experiments.experiment_defaults import ray_settings
+
+    typed = {name: flags.get(name) for name in RAY if name not in flags.get("defaults", ())}
+    is_given = any(value not in (None, False) for value in typed.values())
+    return SearchRun(session, *output).resume(path, ray_settings(typed) if is_given else None)
 
 
 def to_resume(flags: Mapping[str, Any], search_flags: Mapping[str, Any]) -> Path | None:
@@ -70,7 +78,7 @@ def to_resume(flags: Mapping[str, Any], search_flags: Mapping[str, Any]) -> Path
     else:
         path = Path(target).expanduser()
         path = path if path.suffix == ".json" and path.name.startswith("search_") else None
-    kept = {*KEPT, "defaults", *flags.get("defaults", ())}  # a person's own defaults were not typed
+    kept = {*KEPT, *RAY, "defaults", *flags.get("defaults", ())}  # a person's own defaults were not typed
     given = [name for name, value in {**flags, **search_flags}.items() if value and name not in kept]
     if path is not None and given:
         raise ConfigError(f"--{given[0].replace('_', '-')}: a resumed search keeps its settings. Leave it out.")
@@ -109,11 +117,13 @@ class SearchRun:
 
         return self._run(Record.new(found.data), found.notices)
 
-    def resume(self, path: Path) -> int:
-        """Go on with the search of a record; returns the exit code."""
+    def resume(self, path: Path, ray: dict[str, Any] | None = None) -> int:
+        """Go on with the search of a record, with ``ray`` in place of its settings of Ray; returns the exit code."""
         from drl_cli.search.search_record import Record
 
         record = Record.read(path)
+        if ray is not None:
+            record.data["ray"] = ray
         notices = [f"resuming search {record.data['id']}"]
         name = record.data["scheduler"]["name"]
         if name in COMPARING and not record.scheduler and any(t.get("run_folder") for t in record.trials.values()):

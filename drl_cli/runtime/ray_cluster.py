@@ -98,7 +98,7 @@ class RayCluster:
             )
         except Exception as error:  # Ray raises plain ones as well
             raise ClusterUnavailable(
-                f"No Ray cluster could be joined at --ray-address {address}: {first_line(error)} {advice}"
+                f"No Ray cluster could be joined at --ray-address {address}: {first_line(error).rstrip('. ')}. {advice}"
             ) from error
         self._owned = True
         here = ray.get_runtime_context()

@@ -251,6 +251,24 @@ def test_defaults_of_a_person_stand_beside_a_resumed_search_and_what_is_typed_do
         search.to_resume(flags, {})
 
 
+def test_search_whose_cluster_is_gone_is_resumed_on_another_one(tmp_path, monkeypatch):
+    path = tmp_path / "search_2026-01-01_00-00-00_abc12.json"
+    lost = {"address": "10.0.0.1:6379", "num_cpus": None, "num_gpus": None, "object_store_memory": None}
+    path.write_text(
+        json.dumps({"format": 1, "state": "interrupted", "data": {**DATA, "ray": lost}, "trials": {}}), encoding="utf-8"
+    )
+    joined = []
+    monkeypatch.setattr(search.SearchRun, "_run", lambda _, record, __: joined.append(record.data["ray"]) or 0)
+    for words in ([], ["--ray-address", "10.0.0.2:6379"], ["--ray-num-cpus", "4"]):
+        assert cli.main(["train", f"--resume={path}", *words]) == 0
+    assert [(ray["address"], ray["num_cpus"]) for ray in joined] == [
+        ("10.0.0.1:6379", None),
+        ("10.0.0.2:6379", None),
+        (None, 4),
+    ]
+    assert cli.main(["train", f"--resume={path}", "--ray-address", "10.0.0.2:6379", "--ray-num-cpus", "4"]) == 2
+
+
 def test_run_that_was_started_after_the_search_is_resumed_instead(tmp_path):
     folder = tmp_path / "default"
     content = {"format": 1, "state": "interrupted", "data": DATA, "trials": {}}

@@ -110,7 +110,7 @@ def test_address_where_no_ray_is_ends_in_one_clear_error_at_once():
         with pytest.raises(ClusterUnavailable) as caught:
             trainer.start()
         assert str(caught.value) == (
-            f"No Ray cluster could be joined at --ray-address {address}: [Errno 111] Connection refused "
+            f"No Ray cluster could be joined at --ray-address {address}: [Errno 111] Connection refused. "
             "Start one with: ray start --head"
         )
     finally:
