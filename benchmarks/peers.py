@@ -5,8 +5,9 @@
 
 The goal is the file's. A clock runs from the start of a process to the first greedy evaluation at the goal that 50 fresh
 episodes confirm; peers are evaluated as often as the file says, on as many episodes. rl-zoo3 has settings for version 4 (or
-older) of some environments of which the file names version 5: they are used as they are. One line a run; times of one call are
-comparable with one another, since all of it ran on the same machine one after the other.
+older) of some environments of which the file names version 5: they are used as they are. Where it has none, a peer has its
+library's defaults. One line a run; times of one call are comparable with one another, since all of it ran on the same machine
+one after the other.
 """
 
 import argparse
@@ -26,6 +27,7 @@ import yaml
 
 TUNED = Path(__file__).resolve().parent.parent / "tuned_examples"
 PACKAGES = ["stable-baselines3", "sbx-rl", "rl_zoo3", "gymnasium[classic-control,box2d]", "mujoco==3.3.7"]
+DEFAULTS = {"n_timesteps": 1_000_000, "policy": "MlpPolicy"}
 CONFIRM, FIRST_SEED = 50, 10_000
 
 
@@ -141,9 +143,9 @@ def _train_peer(
             (Path(rl_zoo3.exp_manager.__file__).parent / "hyperparams" / f"{name.lower()}.yml").read_text()
         )
         stem = re.sub(r"-v\d+$", "", env_id)
-        (key, *_) = [key for key in (env_id, *(f"{stem}-v{version}" for version in (5, 4, 3, 2))) if key in found]
+        tuned = (found[key] for key in (env_id, *(f"{stem}-v{version}" for version in (5, 4, 3, 2))) if key in found)
         config = Path(folder) / "settings.yml"
-        config.write_text(yaml.safe_dump({env_id: found[key]}))
+        config.write_text(yaml.safe_dump({env_id: next(tuned, DEFAULTS)}))
         manager = rl_zoo3.exp_manager.ExperimentManager(
             argparse.Namespace(),
             name.lower(),
