@@ -6,8 +6,8 @@
 The goal is the file's. A clock runs from the start of a process to the first greedy evaluation at the goal that 50 fresh
 episodes confirm; peers are evaluated as often as the file says, on as many episodes. rl-zoo3 has settings for version 4 (or
 older) of some environments of which the file names version 5: they are used as they are. Where it has none, a peer has its
-library's defaults. One line a run; times of one call are comparable with one another, since all of it ran on the same machine
-one after the other.
+library's defaults. One line a run; *best* is the best of a peer's evaluations, *last* the env steps at the last one. Times of
+one call are comparable with one another, since all of it ran on the same machine one after the other.
 """
 
 import argparse
@@ -28,6 +28,7 @@ import yaml
 TUNED = Path(__file__).resolve().parent.parent / "tuned_examples"
 PACKAGES = ["stable-baselines3", "sbx-rl", "rl_zoo3", "gymnasium[classic-control,box2d]", "mujoco==3.3.7"]
 DEFAULTS = {"n_timesteps": 1_000_000, "policy": "MlpPolicy"}
+COLUMNS = ("touch s", "env steps", "CPU s", "best", "last")
 CONFIRM, FIRST_SEED = 50, 10_000
 
 
@@ -42,14 +43,14 @@ def main() -> int:
         return 0
     (file,) = yaml.safe_load((TUNED / f"{options.file}.yaml").read_text(encoding="utf-8")).values()
     print(f"{time_to_goal.machine_name()}, load {os.getloadavg()[0]:.1f}\n")
-    print(f"{'':16}{'seed':>6}{'touch s':>10}{'env steps':>12}{'CPU s':>8}  best of a peer's evaluations")
+    print(f"{'':16}{'seed':>6}" + "".join(f"{name:>11}" for name in COLUMNS))
     found: dict[str, list[float | None]] = {}
     for seed in options.seeds:
         for contestant in ("drl", *options.against):
             row = _drl(options, seed) if contestant == "drl" else _peer(options, file, contestant, seed)
             found.setdefault(contestant, []).append(row.get("touch s"))
-            touch, steps, cpu = (time_to_goal.text(row.get(name)) for name in ("touch s", "env steps", "CPU s"))
-            print(f"{contestant:16}{seed:>6}{touch:>10}{steps:>12}{cpu:>8}  {row.get('best', '')}", flush=True)
+            cells = "".join(f"{time_to_goal.text(row.get(name)):>11}" for name in COLUMNS)
+            print(f"{contestant:16}{seed:>6}{cells}", flush=True)
     for contestant, times in found.items():
         reached = [seconds for seconds in times if seconds is not None]
         median = f", median {statistics.median(reached):.1f} s" if len(reached) == len(times) else ""
@@ -97,7 +98,8 @@ def _peer(options: argparse.Namespace, file: dict[str, Any], peer: str, seed: in
     done = subprocess.run(words, capture_output=True, text=True, check=False, env={**os.environ, "PYTHONPATH": path})
     row = {"CPU s": time_to_goal.cpu_seconds() - before}
     if done.returncode:
-        return row | {"best": done.stderr.strip().splitlines()[-1][:100]}
+        print(f"{peer}: exit code {done.returncode}\n{done.stderr[-1000:]}", file=sys.stderr)
+        return row
     return row | json.loads(done.stdout.splitlines()[-1])
 
 
@@ -118,7 +120,7 @@ def _train_peer(
             if self.num_timesteps // every > getattr(self, "scored", 0):
                 self.scored = self.num_timesteps // every
                 mean = self.score(episodes, self.num_timesteps)
-                row["best"] = max(mean, row.get("best", mean))
+                row.update({"best": max(mean, row.get("best", mean)), "last": self.num_timesteps})
                 if mean >= goal and self.score(CONFIRM, FIRST_SEED) >= goal:
                     row.update({"touch s": time.time() - began, "env steps": self.num_timesteps})
                     return False
