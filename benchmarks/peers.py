@@ -25,7 +25,6 @@ from typing import Any
 import time_to_goal
 import yaml
 
-TUNED = Path(__file__).resolve().parent.parent / "tuned_examples"
 PACKAGES = ["stable-baselines3", "sbx-rl", "rl_zoo3", "gymnasium[classic-control,box2d]", "mujoco==3.3.7"]
 DEFAULTS = {"n_timesteps": 1_000_000, "policy": "MlpPolicy"}
 COLUMNS = ("touch s", "env steps", "CPU s", "best", "last")
@@ -41,7 +40,7 @@ def main() -> int:
     if options.command == "peer":
         print(json.dumps(_train_peer(**json.loads(options.file))))
         return 0
-    (file,) = yaml.safe_load((TUNED / f"{options.file}.yaml").read_text(encoding="utf-8")).values()
+    file = _tuned(options.file)
     print(f"{time_to_goal.machine_name()}, load {os.getloadavg()[0]:.1f}\n")
     print(f"{'':16}{'seed':>6}" + "".join(f"{name:>11}" for name in COLUMNS))
     found: dict[str, list[float | None]] = {}
@@ -66,7 +65,31 @@ def _options() -> argparse.Namespace:
     parser.add_argument("--against", nargs="+", default=["sbx:CrossQ"], metavar="LIBRARY:ALGORITHM")
     parser.add_argument("--seeds", type=int, nargs="+", default=[0, 1, 2])
     parser.add_argument("--timeout", type=float, default=600.0, help="seconds until a run is stopped")
-    return parser.parse_args()
+    options = parser.parse_args()
+    if options.command != "peer" and not options.peers:
+        parser.error("--peers FOLDER is missing: the peers' virtual environment, which install makes")
+    if options.command == "run" and not options.file:
+        parser.error("run what? drl example list shows the names of the tuned files")
+    if options.command == "run" and not _python(options).exists():
+        parser.error(f"{options.peers} is no virtual environment; peers.py install --peers {options.peers} makes it")
+    for peer in options.against:
+        if not re.fullmatch(r"(sb3|sbx):\w+", peer):
+            parser.error(f"--against {peer}: a peer is sb3:NAME or sbx:NAME, such as sbx:CrossQ")
+    return options
+
+
+def _tuned(name: str) -> dict[str, Any]:
+    """Return the experiment of the tuned file called ``name``; ends with 2 and the nearest name where there is none."""
+    from drl_cli.errors import InputError  # not in the peers' virtual environment, which runs this file too
+    from drl_cli.experiments import tuned_files
+
+    try:
+        path = tuned_files.find(name).path
+    except InputError as error:
+        print(error, file=sys.stderr)
+        raise SystemExit(2) from None
+    (file,) = yaml.safe_load(Path(path).read_text(encoding="utf-8")).values()
+    return file
 
 
 def _python(options: argparse.Namespace) -> Path:
@@ -85,6 +108,7 @@ def _peer(options: argparse.Namespace, file: dict[str, Any], peer: str, seed: in
     given = {
         "peer": peer,
         "env_id": file["env"],
+        "env_config": config.get("env_config", {}),
         "goal": file["stop"]["evaluation/episode_reward_mean"],
         "every": config.get("timesteps_per_iteration", 1000) * config.get("evaluation_interval", 1),
         "episodes": config.get("evaluation_num_episodes", 10),
@@ -104,7 +128,15 @@ def _peer(options: argparse.Namespace, file: dict[str, Any], peer: str, seed: in
 
 
 def _train_peer(
-    peer: str, env_id: str, goal: float, every: int, episodes: int, seed: int, timeout: float, began: float
+    peer: str,
+    env_id: str,
+    env_config: dict[str, Any],
+    goal: float,
+    every: int,
+    episodes: int,
+    seed: int,
+    timeout: float,
+    began: float,
 ) -> dict[str, Any]:
     """Train one peer up to the goal, or for ``timeout`` seconds; ``every`` env steps ``episodes`` greedy ones score it."""
     import gymnasium
@@ -127,7 +159,7 @@ def _train_peer(
             return time.time() - began < timeout
 
         def score(self, count: int, first: int) -> float:
-            env, total, normal = gymnasium.make(env_id), 0.0, self.model.get_vec_normalize_env()
+            env, total, normal = gymnasium.make(env_id, **env_config), 0.0, self.model.get_vec_normalize_env()
             for episode in range(count):
                 obs, done = env.reset(seed=first + episode)[0], False
                 while not done:
@@ -158,6 +190,7 @@ def _train_peer(
             verbose=0,
             device="cpu",
             config=str(config),
+            env_kwargs=env_config,
         )
         made = manager.setup_experiment()
         assert made is not None
