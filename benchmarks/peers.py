@@ -7,7 +7,8 @@ The goal is the file's. A clock runs from the start of a process to the first gr
 episodes confirm; peers are evaluated as often as the file says, on as many episodes. rl-zoo3 has settings for version 4 (or
 older) of some environments of which the file names version 5: they are used as they are. Where it has none, a peer has its
 library's defaults. One line a run; *best* is the best of a peer's evaluations, *last* the env steps at the last one. Times of
-one call are comparable with one another, since all of it ran on the same machine one after the other.
+one call are comparable with one another, since all of it ran on the same machine one after the other. *CPU s* leaves out what
+Ray's processes use, where the file has workers.
 """
 
 import argparse

@@ -6,8 +6,8 @@
 The clock runs from the start of the process (imports, Ray and compilation included) to the touch: a greedy evaluation at
 the goal that fresh episodes inside the run confirm (``evaluation_confirm_episodes``). *Held* is the mean of the next
 three evaluations; they run after the clock has stopped. *Success* is the success rate of the last one, where there is one.
-Every run is a process of its own, one after the other. *CPU s* is the processor time of all its processes until its end, those
-evaluations included: it depends less on what else the machine does.
+Every run is a process of its own, one after the other. *CPU s* is the processor time of that process until its end, those
+evaluations included: it depends less on what else the machine does. What Ray's processes use is not in it.
 """
 
 import argparse

@@ -109,4 +109,4 @@ def _show(env: MultiAgentEnv, env_id: str, video: FrameRecorder | None) -> None:
     try:
         video.add(env.render())
     except FOREIGN as error:  # an environment draws by foreign code
-        raise EnvError(f"{env_id} cannot be drawn: {failure(error)}.") from error
+        raise EnvError(f"{env_id} cannot be drawn: {failure(error)}") from error

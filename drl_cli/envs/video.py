@@ -52,7 +52,7 @@ def frame_of(env: gymnasium.Env | MultiAgentEnv) -> np.ndarray:
         frame: Any = env.render()
     except Exception as error:  # an environment draws by foreign code
         raise EnvError(
-            f"{_name_of(env)} cannot be drawn: {failure(error)}.{_MUJOCO if 'mujoco' in sys.modules else ''}"
+            f"{_name_of(env)} cannot be drawn: {failure(error)}{_MUJOCO if 'mujoco' in sys.modules else ''}"
         ) from error
     return frame
 

@@ -37,6 +37,7 @@ def test_renderer_that_fails_is_one_line_with_what_mujoco_needs(monkeypatch, wit
     with pytest.raises(EnvError, match="Undrawable cannot be drawn: AttributeError: .*glGetError") as caught:
         frame_of(Undrawable())
     assert ("apt install libosmesa6" in str(caught.value)) == with_mujoco
+    assert ".." not in str(caught.value)
 
 
 def test_video_holds_the_frames_in_order(tmp_path):
