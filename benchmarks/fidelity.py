@@ -32,6 +32,7 @@ from drl_cli.experiments import tuned_files
 
 Row = dict[str, Any]
 ROOT = Path(__file__).resolve().parent.parent
+ONE_PROCESS = re.compile(r"^    num_workers: 0\b", re.MULTILINE)  # in a tuned file: no Ray, whose processes "CPU s" leaves out
 BUSY = 1.0  # load average before the first run, above which a receipt says that other work was running
 
 
@@ -128,7 +129,8 @@ def with_receipt(text: str, took: str, rows: Sequence[Row], where: str) -> str:
     """Return a tuned file with ``took`` in its header, in place of the line of the same condition (or as a further one).
 
     Where ``took`` is the file's own receipt, without further settings, seeds and machine are replaced, and receipts of further
-    seeds ("seeds 5 to 9: …") are left out: they belong to the file as it was.
+    seeds ("seeds 5 to 9: …") are left out: they belong to the file as it was. Processor time is said of a file that runs in one
+    process: that of Ray's processes is not measured.
     """
     condition = took.partition(": ")[0] + ": " if took.startswith("with ") else ""
     lines = text.splitlines(keepends=True)
@@ -146,7 +148,8 @@ def with_receipt(text: str, took: str, rows: Sequence[Row], where: str) -> str:
     places = [i for i, one in enumerate(receipts) if (one.startswith(condition) if condition else i == 0)]
     if not condition:
         receipts = [one for one in receipts if not one.startswith("seeds ")]
-    if not condition and (spent := [row["CPU s"] for row in rows if row.get("CPU s") is not None]):
+    spent = [row["CPU s"] for row in rows if row.get("CPU s") is not None]
+    if spent and not condition and ONE_PROCESS.search(text):
         took += (
             f"\n#          {statistics.median(spent):.0f} s of processor time, the evaluations after the goal included"
         )

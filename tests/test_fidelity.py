@@ -115,13 +115,19 @@ def test_the_row_of_a_table_with_processor_time_takes_it_and_the_goal_of_the_fil
 
 def test_a_receipt_has_the_processor_time_in_a_line_of_its_own(fidelity):
     measured = [row | {"CPU s": 10.0 * row["touch s"]} for row in rows(1.0, 2.0, 3.0)]
-    text = "# seeds    7\n# took     nothing\n#          9 s of processor time\n# machine  none\n"
+    text = "# seeds    7\n# took     nothing\n#          9 s of processor time\n# machine  none\n    num_workers: 0\n"
     after = fidelity.with_receipt(text, "median", measured, "here")
     assert after.splitlines()[1:3] == [
         "# took     median",
         "#          20 s of processor time, the evaluations after the goal included",
     ]
     assert "9 s of" not in after
+
+
+def test_a_receipt_of_a_file_with_workers_leaves_out_processor_time_in_which_they_are_not(fidelity):
+    measured = [row | {"CPU s": 10.0 * row["touch s"]} for row in rows(1.0, 2.0, 3.0)]
+    text = "# took     nothing\n# machine  none\n    num_workers: 2\n"
+    assert "processor time" not in fidelity.with_receipt(text, "median", measured, "here")
 
 
 def test_receipts_of_further_seeds_go_with_the_receipt_that_they_belong_to_and_stay_with_that_of_other_settings(
