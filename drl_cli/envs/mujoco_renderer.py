@@ -14,6 +14,7 @@ import importlib
 import importlib.util
 import os
 import sys
+import types
 from collections.abc import Iterator
 from typing import Any
 
@@ -61,6 +62,17 @@ def _naming(renderer: str | None) -> Iterator[None]:
         os.environ.pop(_VARIABLE, None)
         if before is not None:
             os.environ[_VARIABLE] = before
+
+
+def let_unmade_viewer_go() -> None:
+    """Have a viewer of gymnasium's that could not be made be destroyed without a message.
+
+    Its destructor frees the context that it failed to get, and Python would print that with a traceback, below the error of
+    the drawing (seen with gymnasium 1.3).
+    """
+    rendering = sys.modules.get(f"{_MODULES}.mujoco_rendering")
+    if rendering is not None:
+        rendering.OffScreenViewer.opengl_context = types.SimpleNamespace(free=lambda: None)
 
 
 def clash() -> str | None:

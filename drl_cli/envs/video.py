@@ -51,6 +51,7 @@ def frame_of(env: gymnasium.Env | MultiAgentEnv) -> np.ndarray:
     try:
         frame: Any = env.render()
     except Exception as error:  # an environment draws by foreign code
+        mujoco_renderer.let_unmade_viewer_go()
         raise EnvError(
             f"{_name_of(env)} cannot be drawn: {failure(error)}{_MUJOCO if 'mujoco' in sys.modules else ''}"
         ) from error

@@ -1,4 +1,6 @@
+import gc
 import sys
+import types
 
 import gymnasium
 import imageio_ffmpeg
@@ -38,6 +40,37 @@ def test_renderer_that_fails_is_one_line_with_what_mujoco_needs(monkeypatch, wit
         frame_of(Undrawable())
     assert ("apt install libosmesa6" in str(caught.value)) == with_mujoco
     assert ".." not in str(caught.value)
+
+
+class Viewer:
+    """Like gymnasium's: it needs a context, which it frees when it is destroyed."""
+
+    def __init__(self, context=None):
+        if context is None:
+            raise AttributeError("'NoneType' object has no attribute 'glGetError'")
+        self.opengl_context = context
+
+    def __del__(self):
+        self.opengl_context.free()
+
+
+def test_viewer_that_could_not_be_made_prints_no_traceback_when_it_is_destroyed(monkeypatch):
+    class Env(gymnasium.Env):
+        def render(self):
+            return Viewer()
+
+    rendering = types.SimpleNamespace(OffScreenViewer=Viewer)
+    monkeypatch.setitem(sys.modules, "gymnasium.envs.mujoco.mujoco_rendering", rendering)
+    monkeypatch.delitem(sys.modules, "tensorflow", raising=False)
+    printed, freed = [], []
+    monkeypatch.setattr(sys, "unraisablehook", printed.append)
+    with pytest.raises(EnvError, match="cannot be drawn") as caught:
+        frame_of(Env())
+    del caught
+    gc.collect()
+    assert printed == []
+    Viewer(types.SimpleNamespace(free=lambda: freed.append(True)))
+    assert freed == [True]
 
 
 def test_video_holds_the_frames_in_order(tmp_path):
