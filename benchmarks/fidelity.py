@@ -32,9 +32,8 @@ from drl_cli.experiments import tuned_files
 
 Row = dict[str, Any]
 ROOT = Path(__file__).resolve().parent.parent
-ONE_PROCESS = re.compile(
-    r"^    num_workers: 0\b", re.MULTILINE
-)  # in a tuned file: no Ray, whose processes "CPU s" leaves out
+# In a tuned file that starts no Ray, whose processes "CPU s" leaves out.
+ONE_PROCESS = re.compile(r"^    num_workers: 0\b", re.MULTILINE)
 BUSY = 1.0  # load average before the first run, above which a receipt says that other work was running
 
 
