@@ -52,11 +52,11 @@ WITH_RAY = ("--run", "PPO", "-s", "num_workers=2", "-s", "train_batch_size=400")
 
 @dataclasses.dataclass(frozen=True)
 class Place:
-    """Where the run of a condition goes: ``folder`` for results; ``switch``, ``library`` and ``saved`` of ``trouble``."""
+    """Where the run of a condition goes: ``folder`` for results; ``switch``, ``preload`` and ``saved`` of ``trouble``."""
 
     folder: Path
     switch: Path
-    library: Path
+    preload: Path
     saved: Path
 
 
@@ -89,7 +89,7 @@ def calls(words: str, code: int | None, end: int | None = None, **more: int | st
 
     def env(place: Place) -> dict[str, str]:
         error = {} if code is None else {"errno": code}
-        made = trouble.calls_below(place.folder, place.switch, place.library, words, **error, **more)
+        made = trouble.calls_below(place.folder, place.switch, place.preload, words, **error, **more)
         return made | trouble.inside(place.saved, BEGIN, end, switch=place.switch, **sent)
 
     return env
@@ -108,7 +108,7 @@ def inside(end: int | None = None, **what: int | str) -> Callable[[Place], dict[
 def jump(seconds: int) -> Callable[[Place], dict[str, str]]:
     """Return the variables of a run whose wall clock jumps at iteration 3."""
     return lambda place: (
-        trouble.clock_jump(place.switch, place.library, seconds)
+        trouble.clock_jump(place.switch, place.preload, seconds)
         | trouble.inside(place.saved, BEGIN, None, switch=place.switch)
     )
 
