@@ -2,6 +2,7 @@
 
     python benchmarks/fidelity.py cartpole-ppo pendulum-td3
     python benchmarks/fidelity.py cartpole-ppo --set num_workers=0 --seeds 0 1 2 3 4 5 6 7 8 9
+    python benchmarks/fidelity.py cartpole-ppo --further --seeds 5 6 7 8 9
     python benchmarks/fidelity.py --all --dry-run
 
 Each run is a process of its own, timed as in ``time_to_goal.py``. Finished runs are kept in ``--record``, one line of JSON
@@ -57,11 +58,14 @@ def main() -> int:
         for row in rows:
             row["bar"] = example.held_at if example.held_at is not None else row.get("target")
         took = receipt(rows, options.set)
+        if options.further:
+            took = f"seeds {_seeds(rows)}: {took} ({machine(rows)})"
         print(f"{example.name}: {took}", flush=True)
         all_touched &= all(row.get("touch s") is not None for row in rows)
         if not options.dry_run:
             path = Path(example.path)
             path.write_text(with_receipt(path.read_text("utf-8"), took, rows, machine(rows)), encoding="utf-8")
+        if not options.dry_run and not options.further:
             page = ROOT / "docs" / "measured.rst"
             text, is_there = with_table_row(page.read_text("utf-8"), example.name, options.set, rows)
             page.write_text(text, encoding="utf-8")
@@ -129,11 +133,12 @@ def receipt(rows: Sequence[Row], settings: Sequence[str]) -> str:
 def with_receipt(text: str, took: str, rows: Sequence[Row], where: str) -> str:
     """Return a tuned file with ``took`` in its header, in place of the line of the same condition (or as a further one).
 
+    A condition is what ``took`` begins with up to a colon: "with" settings, or further "seeds", below the file's own.
     Where ``took`` is the file's own receipt, without further settings, seeds and machine are replaced, and receipts of further
     seeds ("seeds 5 to 9: …") are left out: they belong to the file as it was. Processor time is said of a file that runs in one
     process: that of Ray's processes is not measured.
     """
-    condition = took.partition(": ")[0] + ": " if took.startswith("with ") else ""
+    condition = took.partition(": ")[0] + ": " if took.startswith(("with ", "seeds ")) else ""
     lines = text.splitlines(keepends=True)
     start = next(i for i, line in enumerate(lines) if line.startswith("# took"))
     end = start + 1
@@ -157,7 +162,7 @@ def with_receipt(text: str, took: str, rows: Sequence[Row], where: str) -> str:
     if places:
         receipts[places[0]] = took
     else:
-        receipts.append(took)
+        receipts.insert(1 if condition.startswith("seeds ") else len(receipts), took)
     block = [f"# {'took' if i == 0 else '':<9}{one}\n" for i, one in enumerate(receipts)]
     text = "".join([*lines[:start], *block, *lines[end:]])
     if condition:
@@ -217,6 +222,9 @@ def _options() -> argparse.Namespace:
     parser.add_argument("--all", action="store_true", help="every tuned file that comes with drl: days on two cores")
     parser.add_argument("--seeds", type=int, nargs="+", default=[0, 1, 2, 3, 4])
     parser.add_argument("--set", action="append", default=[], metavar="KEY=VALUE", help="a config key, as drl train -s")
+    parser.add_argument(
+        "--further", action="store_true", help="the receipt of these seeds stands below the file's own, which stays"
+    )
     parser.add_argument("--timeout", type=float, default=1800.0, help="seconds until a run is stopped")
     parser.add_argument(
         "--record", type=Path, default=ROOT / "build" / "fidelity.jsonl", help="where finished runs are kept"
@@ -225,6 +233,8 @@ def _options() -> argparse.Namespace:
     options = parser.parse_args()
     if bool(options.files) == options.all:
         parser.error("name tuned files, or --all for every one (drl example list shows them)")
+    if options.further and options.set:
+        parser.error("--further measures the file as it is: leave --set out")
     return options
 
 

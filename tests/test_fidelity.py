@@ -75,6 +75,23 @@ def test_a_receipt_of_new_settings_is_added(fidelity):
     assert "#          with num_workers 4: median 1.0 s" in after
 
 
+def test_receipt_of_further_seeds_stands_below_the_files_own_and_counts_with_it(fidelity, tmp_path):
+    path = tmp_path / "a-b.yaml"
+    text = (
+        "# A.\n#\n# goal     5\n# seeds    0 to 2\n# took     median 1.0 s; held 3 of 3\n#          9 s of processor time\n"
+        "#          with num_workers 2: median 2.0 s; held 1 of 3\n# machine  x\na-b:\n  run: B\n"
+    )
+    for held in (1, 2):
+        text = fidelity.with_receipt(text, f"seeds 5 to 7: median 3.0 s; held {held} of 3 (y)", rows(3.0), "y")
+    path.write_text(text, "utf-8")
+    read = tuned_files.read(path)
+    assert read.took[2:] == [
+        "seeds 5 to 7: median 3.0 s; held 2 of 3 (y)",
+        "with num_workers 2: median 2.0 s; held 1 of 3",
+    ]
+    assert (read.held, read.seeds, read.machine, read.median_s) == ((5, 6), "0 to 2", "x", 1.0)
+
+
 def test_seeds_that_did_not_reach_the_goal_are_in_the_receipt(fidelity):
     assert fidelity.receipt(rows(9.0, None), []).startswith("reached by 1 of 2, these in median 9.0 s")
     assert fidelity.receipt(rows(None, None), []) == "reached by 0 of 2"
