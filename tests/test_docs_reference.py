@@ -34,6 +34,7 @@ SHORT |= {
     "cheetah": "halfcheetah",
     "mujoco-walker": "walker2d",
     "pusher": "pusher",
+    "reacher": "reacher",
     "hopper": "hopper",
     "humanoid": "humanoid",
     "ant": "ant",
