@@ -33,8 +33,6 @@ from drl_cli.experiments import tuned_files
 
 Row = dict[str, Any]
 ROOT = Path(__file__).resolve().parent.parent
-# In a tuned file that starts no Ray, whose processes "CPU s" leaves out.
-ONE_PROCESS = re.compile(r"^    num_workers: 0\b", re.MULTILINE)
 BUSY = 1.0  # load average before the first run, above which a receipt says that other work was running
 
 
@@ -62,10 +60,11 @@ def main() -> int:
             took = f"seeds {_seeds(rows)}: {took} ({machine(rows)})"
         print(f"{example.name}: {took}", flush=True)
         all_touched &= all(row.get("touch s") is not None for row in rows)
-        if not options.dry_run:
-            path = Path(example.path)
-            path.write_text(with_receipt(path.read_text("utf-8"), took, rows, machine(rows)), encoding="utf-8")
-        if not options.dry_run and not options.further:
+        if options.dry_run:
+            continue
+        path = Path(example.path)
+        path.write_text(with_receipt(path.read_text("utf-8"), took, rows, machine(rows)), encoding="utf-8")
+        if not options.further:
             page = ROOT / "docs" / "measured.rst"
             text, is_there = with_table_row(page.read_text("utf-8"), example.name, options.set, rows)
             page.write_text(text, encoding="utf-8")
@@ -155,7 +154,7 @@ def with_receipt(text: str, took: str, rows: Sequence[Row], where: str) -> str:
     if not condition:
         receipts = [one for one in receipts if not one.startswith("seeds ")]
     spent = [row["CPU s"] for row in rows if row.get("CPU s") is not None]
-    if spent and not condition and ONE_PROCESS.search(text):
+    if spent and not condition and tuned_files.workers(text) == 0:
         took += (
             f"\n#          {statistics.median(spent):.0f} s of processor time, the evaluations after the goal included"
         )

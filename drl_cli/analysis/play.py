@@ -25,6 +25,7 @@ from drl_cli.errors import RunFailed, failure
 if TYPE_CHECKING:
     import gymnasium
 
+    from drl_cli.envs.multi_agent.multi_agent_env import MultiAgentEnv
     from drl_cli.policies.numpy_policy import NumpyPolicy
 
 T = TypeVar("T")
@@ -170,6 +171,12 @@ class EpisodePlayer(ABC):
             video.close()
         return episode
 
+    def _show(self, env: gymnasium.Env | MultiAgentEnv, video: FrameRecorder | None) -> None:
+        if video:
+            from drl_cli.envs.video import frame_of  # loads ffmpeg, which only films need
+
+            video.add(frame_of(env))
+
     @abstractmethod
     def _open(self) -> Any:
         """Return a new environment."""
@@ -258,12 +265,6 @@ class Player(EpisodePlayer):
         if not self._explore or not policy.is_drawn_from or policy.spec.distribution == "q" or policy.spec.is_noisy:
             return None
         return float(policy.logp(policy.stepped(obs, state)[0], policy.recorded(chosen))[0])
-
-    def _show(self, env: gymnasium.Env, video: FrameRecorder | None) -> None:
-        if video:
-            from drl_cli.envs.video import frame_of  # loads ffmpeg, which only films need
-
-            video.add(frame_of(env))
 
 
 def _stepped(

@@ -17,7 +17,7 @@ from drl_cli.config.plain_data import plain
 from drl_cli.envs.env_reuse import FOREIGN
 from drl_cli.envs.make import UNBOUNDED_STEPS
 from drl_cli.envs.multi_agent.policy_choice import EpisodeMapping
-from drl_cli.errors import EnvError, RunFailed, failure
+from drl_cli.errors import InputError, ResourcesExhausted, RunFailed, failure
 
 if TYPE_CHECKING:
     from drl_cli.analysis.loaded_checkpoint import Subject
@@ -57,13 +57,13 @@ class AgentsPlayer(EpisodePlayer):
         try:
             episode.begin(acting)
             kept.add(episode.now)
-            _show(env, self._subject.env, video)
+            self._show(env, video)
             while episode.length < most and not episode.now.is_over:
                 actions = play_step([episode], acting, list(policies), self._explore)[0]
                 kept.acted(actions)
                 kept.add(episode.now)
-                _show(env, self._subject.env, video)
-        except EnvError:
+                self._show(env, video)
+        except (InputError, ResourcesExhausted):  # of the film
             raise
         except FOREIGN as error:
             place = f"step {episode.length + 1} of episode #{played.number} (seed {played.seed})"
@@ -101,12 +101,3 @@ class _Kept:
             for agent, action in actions.items():
                 self._steps[agent].action.append(np.asarray(action))
                 self._steps[agent].rewards.append(0.0)
-
-
-def _show(env: MultiAgentEnv, env_id: str, video: FrameRecorder | None) -> None:
-    if video is None:
-        return
-    try:
-        video.add(env.render())
-    except FOREIGN as error:  # an environment draws by foreign code
-        raise EnvError(f"{env_id} cannot be drawn: {failure(error)}") from error

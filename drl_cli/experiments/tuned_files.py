@@ -88,6 +88,12 @@ def every() -> list[Example]:
     return [read(path) for path in shipped().values()]
 
 
+def workers(text: str) -> int | None:
+    """Return num_workers of the text of a file, None where it leaves that to the default."""
+    found = _WORKERS.search(text)
+    return int(found[1]) if found else None
+
+
 def read(path: Path) -> Example:
     """Return the Example of one file."""
     text = path.read_text("utf-8")
@@ -96,7 +102,6 @@ def read(path: Path) -> Example:
     took = " ".join(facts["took"][:1])
     goal = " ".join(facts["goal"])
     target = _first(_NUMBER, goal)
-    workers = _WORKERS.search(text)
     return Example(
         name=path.stem,
         run=run or "",
@@ -113,7 +118,7 @@ def read(path: Path) -> Example:
         env_steps=None if (steps := _first(_STEPS, took)) is None else int(steps),
         held=_held(facts["took"]),
         machine=" ".join(facts["machine"]),
-        workers=int(workers[1]) if workers else None,
+        workers=workers(text),
         path=str(path),
     )
 

@@ -7,6 +7,8 @@ import pytest
 from agents_checkpoint import OBS, SPACES, agents_setup, write_pair
 
 from drl_cli import cli
+from drl_cli.envs.video import Video
+from drl_cli.errors import ResourcesExhausted
 
 
 def typed(capsys, command, *words, code=0):
@@ -69,6 +71,17 @@ def test_rollout_films_all_agents(run, capsys, tmp_path):
     reader = imageio_ffmpeg.read_frames(str(film))
     assert next(reader)["size"] == (1200, 800)  # three pictures of 600 by 400, two in a row
     assert sum(1 for _ in reader) == 4
+
+
+def test_disk_that_is_full_while_agents_are_filmed_is_not_called_an_environment_that_cannot_be_drawn(
+    run, capsys, tmp_path, monkeypatch
+):
+    def add(film, frame):
+        raise ResourcesExhausted(f"{film.path}: no space left.")
+
+    monkeypatch.setattr(Video, "add", add)
+    _, err = typed(capsys, "rollout", run, "--episodes", 1, "--seed", 3, "--video-dir", tmp_path / "films", code=5)
+    assert "no space left." in err and "cannot be drawn" not in err
 
 
 def test_evaluate_scores_each_policy_and_the_sum(run, capsys):
