@@ -5,6 +5,7 @@ import pytest
 from drl_cli.errors import ClusterUnavailable
 from drl_cli.runtime import ray_cluster
 
+pytestmark = pytest.mark.ray  # imported, not started
 OVERLOADED = "The current node timed out during startup. This could happen because the GCS has become overloaded."
 
 
