@@ -220,10 +220,11 @@ class EnvBatch:
         self._tasks.set(task, self._envs, self._logs.lengths if self._logs is not None else ())
 
     def close(self) -> None:
-        """Close all environments."""
+        """Close all environments, and let go of them: a game of ale_py that is left at exit is reported on stderr."""
         self._viewers[0].broken()
         for env in self.objects():
             env.close()
+        self._envs = [None] * self.count
 
     def _take(self, index: int, action: np.ndarray) -> tuple[np.ndarray, float, bool, bool, bool]:
         """Step, and log the step; raises what the environment raises, or what is wrong with its answer.

@@ -1,8 +1,10 @@
 """Real games of ale_py: shapes, frames, lives, FIRE, exact resume, pictures."""
 
+import gc
 import json
 import subprocess
 import sys
+import weakref
 from types import SimpleNamespace
 
 import numpy as np
@@ -189,3 +191,12 @@ def test_id_that_ale_py_no_longer_registers_runs_as_what_it_was(asked, kwargs):
 
 def test_deterministic_game_gets_the_same_wrappers_as_v5():
     assert plan_of("PongDeterministic-v4") == plan_of("ALE/Pong-v5")
+
+
+def test_games_of_a_closed_batch_are_not_reported_as_leaked_at_exit():
+    batch = batch_of("ALE/Pong-v5")
+    batch.reset()
+    game = weakref.ref(batch.objects()[0].unwrapped)
+    batch.close()
+    gc.collect()
+    assert game() is None
