@@ -379,9 +379,7 @@ class EnvBatch:
         self.restart(index)
         self._viewers[index].broken()  # what was played before the run was resumed has been filmed already
         if len(actions) and not self._logs.fits(actions):
-            raise CheckpointError(
-                f"{self._setup['id']}: the actions of its running episodes do not fit its action space."
-            )
+            raise CheckpointError(f"{self._setup['id']}: the actions that were saved do not fit its action space.")
         for step, action in enumerate(self._logs.as_given(actions)):
             try:
                 self._tasks.again(index, self._envs[index], step, tasks.get(step, []))
