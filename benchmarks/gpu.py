@@ -15,10 +15,12 @@ import argparse
 import json
 import os
 import platform
-import subprocess
 import sys
-import tempfile
 from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).resolve().parent))
+
+import rates
 
 CONTINUOUS, PONG = "LunarLanderContinuous-v3", "ALE/Pong-v5"
 REPLAY = {"learning_starts": 500, "buffer_size": 10000, "timesteps_per_iteration": 32, "updates_per_call": 16}
@@ -93,27 +95,7 @@ def _run(name, gpus, seconds, more):
     Raises RuntimeError when the command fails, or when there was no update in the last two thirds of the run.
     """
     algorithm, env, config = SETTINGS[name]
-    config = config | {"num_workers": 0, "num_gpus": gpus, "min_iter_time_s": 0, "evaluation_interval": None}
-    with tempfile.TemporaryDirectory() as folder:
-        words = [
-            sys.executable,
-            "-m",
-            "drl_cli",
-            "train",
-            "--run",
-            algorithm,
-            "--env",
-            env,
-            "--local-dir",
-            folder,
-            "-q",
-        ]
-        words += ["--config", json.dumps(config), "--stop", json.dumps({"time_total_s": seconds})]
-        done = subprocess.run([*words, *more], capture_output=True, text=True)
-        files = list(Path(folder).glob("*/*/result.json"))
-        if done.returncode or not files:
-            raise RuntimeError(done.stderr[-2000:])
-        lines = [json.loads(line) for line in files[0].read_text(encoding="utf-8").splitlines()]
+    lines = rates.results(algorithm, env, config | {"num_workers": 0, "num_gpus": gpus}, seconds, more)
     lines = [line for line in lines if line["info"].get("num_updates")]
     late = [line for line in lines if line["time_total_s"] > lines[-1]["time_total_s"] / 3]
     updates = late[-1]["info"]["num_updates"] - late[0]["info"]["num_updates"] if late else 0

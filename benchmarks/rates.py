@@ -108,27 +108,10 @@ def _print(row):
 def _run(name, workers, seconds):
     """Return the rates of one run, in env steps a second."""
     algorithm, env, config = SETTINGS[name]
-    config = config | {"num_workers": workers, "min_iter_time_s": 0, "evaluation_interval": None}
-    with tempfile.TemporaryDirectory() as folder:
-        words = [
-            sys.executable,
-            "-m",
-            "drl_cli",
-            "train",
-            "--run",
-            algorithm,
-            "--env",
-            env,
-            "--local-dir",
-            folder,
-            "-q",
-        ]
-        words += ["--config", json.dumps(config), "--stop", json.dumps({"time_total_s": seconds})]
-        done = subprocess.run(words, capture_output=True, text=True)
-        files = list(Path(folder).glob("*/*/result.json"))
-        if done.returncode or not files:
-            sys.exit(done.stderr[-2000:])
-        lines = [json.loads(line) for line in files[0].read_text(encoding="utf-8").splitlines()]
+    try:
+        lines = results(algorithm, env, config | {"num_workers": workers}, seconds)
+    except RuntimeError as error:
+        sys.exit(str(error))
     late = [line for line in lines if line["time_total_s"] > lines[-1]["time_total_s"] / 3]
     if len(late) < 2:
         sys.exit(
@@ -144,6 +127,34 @@ def _run(name, workers, seconds):
         "lag": sum(lags) / max(1, len(lags)),
         "lag_max": max((line["info"].get("weight_lag_max") or 0 for line in rest), default=0),
     }
+
+
+def results(algorithm, env, config, seconds, more=()):
+    """Run the command line for ``seconds`` without evaluations, ``more`` words behind it; return the lines of result.json.
+
+    Raises RuntimeError with the end of its stderr when the command fails.
+    """
+    config = config | {"min_iter_time_s": 0, "evaluation_interval": None}
+    with tempfile.TemporaryDirectory() as folder:
+        words = [
+            sys.executable,
+            "-m",
+            "drl_cli",
+            "train",
+            "--run",
+            algorithm,
+            "--env",
+            env,
+            "--local-dir",
+            folder,
+            "-q",
+        ]
+        words += ["--config", json.dumps(config), "--stop", json.dumps({"time_total_s": seconds})]
+        done = subprocess.run([*words, *more], capture_output=True, text=True)
+        files = list(Path(folder).glob("*/*/result.json"))
+        if done.returncode or not files:
+            raise RuntimeError(done.stderr[-2000:])
+        return [json.loads(line) for line in files[0].read_text(encoding="utf-8").splitlines()]
 
 
 if __name__ == "__main__":
