@@ -8,13 +8,14 @@ import contextlib
 import functools
 import os
 import secrets
-import shutil
 import signal
 import sys
+import threading
 import time
 from collections.abc import Iterator, Mapping, MutableMapping
 from typing import NoReturn, TypeAlias
 
+ENDING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)  # the signals by which a user or the system ends a command
 PR_SET_CHILD_SUBREAPER = 36  # prctl(2)
 GPU_DEVICES = ("/dev/dri/renderD128", "/dev/nvidia0")
 
@@ -129,6 +130,24 @@ def prepare_ray() -> None:
     os.environ.setdefault("RAY_AUTH_TOKEN", secrets.token_hex(32))
 
 
+@contextlib.contextmanager
+def signal_handlers_kept() -> Iterator[None]:
+    """Restore the handlers of ``ENDING`` afterwards, also where only the kernel's differ; a thread but the main one may not.
+
+    ``ray.init`` replaces that of SIGTERM, then its C++ core replaces it for the kernel. The latter prints a stack trace, which
+    waits for libraries that are being loaded, and aborts the process after 3 s. Source: Abseil's failure signal handler, and
+    Ray's pull request 64830.
+    """
+    is_main = threading.current_thread() is threading.main_thread()
+    before = {number: signal.getsignal(number) for number in ENDING} if is_main else {}
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            if handler is not None:  # one that C code had set before
+                signal.signal(number, handler)
+
+
 def results_folder(given: str | None = None, environ: Mapping[str, str] = os.environ) -> str:
     """Return the folder of all results as an absolute path: ``given``, else TUNE_RESULT_DIR, else ~/ray_results."""
     return os.path.abspath(os.path.expanduser(given or environ.get("TUNE_RESULT_DIR") or "~/ray_results"))
@@ -170,17 +189,34 @@ def _started(pid: int) -> float:
 
 
 def leave(code: int) -> NoReturn:
-    """End this process at once with ``code``, and all processes below it; runs no destructor and no ``atexit`` function."""
+    """End this process at once with ``code``, and all processes below it; runs no destructor and no ``atexit`` function.
+
+    Waits for nothing after the first kill, and so keeps the interpreter lock: a main thread that is starting Ray would hold it
+    for 30 s, while Ray's core looks for a daemon that is gone.
+    """
     for stream in (sys.stdout, sys.stderr):
         with contextlib.suppress(Exception):  # a reader that is gone
             stream.flush()
-    kill_descendants()
-    for folder in list(temporary_folders):  # another thread may add one
-        shutil.rmtree(folder, ignore_errors=True)
+    for pid in descendants():
+        with contextlib.suppress(OSError):  # it has just ended
+            os.kill(pid, signal.SIGKILL)
+    if temporary_folders:
+        with contextlib.suppress(OSError):  # without it the next run removes them
+            os.posix_spawnp("rm", ["rm", "-rf", *temporary_folders], os.environ)
     os._exit(code)
 
 
-KILL_S = 0.4  # for killed processes to be gone; all three together are less than 5 s
+@contextlib.contextmanager
+def removed_by_leave(folder: str) -> Iterator[None]:
+    """Have ``leave`` remove ``folder`` while this is entered."""
+    temporary_folders.append(folder)
+    try:
+        yield
+    finally:
+        temporary_folders.remove(folder)
+
+
+KILL_S = 0.4  # for killed processes to be gone
 
 
 def kill_descendants(seconds: float = KILL_S) -> None:

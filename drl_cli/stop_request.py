@@ -45,10 +45,6 @@ class StopCondition:
         """128 + the signal's number, or 0 when none has come."""
         return 128 + self.signal if self.signal else 0
 
-    def install(self) -> "StopCondition":
-        """Take over the signals; returns self. In the main thread; installing again is harmless."""
-        return self
-
     def starting(self) -> contextlib.AbstractContextManager[None]:
         """While this is entered nothing can be lost: the first signal ends the process at once."""
         return contextlib.nullcontext()
@@ -81,11 +77,10 @@ class StopRequest(StopCondition):
     what ``before_exit`` has registered is called.
 
     A thread reads the signals from a pipe that the kernel's handler writes to (``signal.set_wakeup_fd``): they arrive
-    while the main thread computes outside of Python, and also where another library has replaced the handlers (Ray does, in its
-    ``init``).
+    while the main thread computes outside of Python, and also while another library has replaced the handlers (Ray does, in its
+    ``init``; see ``process.signal_handlers_kept``).
     """
 
-    HANDLED = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
     REST_S = 3.5  # from the first signal to the end of a process that does not end by itself
     CLOSE_S = 30.0  # for all that is open when a run is over, such as an environment that hangs in close
     has_come = False  # whether this process has had one of these signals
@@ -105,23 +100,22 @@ class StopRequest(StopCondition):
         self._reader: _SignalReader | None = None
 
     def install(self) -> "StopRequest":
-        """See StopCondition."""
-        for number in self.HANDLED:
+        """Take over the signals; returns self. Called once, in the main thread."""
+        for number in process.ENDING:
             if number == signal.SIGHUP and signal.getsignal(number) is signal.SIG_IGN:
                 continue  # nohup: the run must survive its terminal
-            self._previous.setdefault(number, signal.signal(number, self._handle))
-        if self._reader is None:
-            read_end, write_end = os.pipe()
-            for end in (read_end, write_end):
-                os.set_blocking(end, False)
-            previous_end = signal.set_wakeup_fd(write_end, warn_on_full_buffer=False)
-            thread = threading.Thread(target=self._watch, args=(read_end,), name="signals", daemon=True)
-            self._reader = _SignalReader(thread, read_end, write_end, previous_end)
-            thread.start()
+            self._previous[number] = signal.signal(number, self._handle)
+        read_end, write_end = os.pipe()
+        for end in (read_end, write_end):
+            os.set_blocking(end, False)
+        previous_end = signal.set_wakeup_fd(write_end, warn_on_full_buffer=False)
+        thread = threading.Thread(target=self._watch, args=(read_end,), name="signals", daemon=True)
+        self._reader = _SignalReader(thread, read_end, write_end, previous_end)
+        thread.start()
         return self
 
     def remove(self) -> None:
-        """Restore the handlers that were there before the first ``install``."""
+        """Restore the handlers that were there before ``install``."""
         for number, previous in self._previous.items():
             signal.signal(number, previous if previous is not None else signal.SIG_DFL)
         self._previous.clear()
@@ -181,7 +175,7 @@ class StopRequest(StopCondition):
             for number in numbers:
                 if number == 0:
                     return
-                if number in self.HANDLED:
+                if number in process.ENDING:
                     self._came(number)
             now, close_by = time.monotonic(), self._close_by  # which the other thread takes back
             if self._first_at is not None and now >= self._first_at + self.REST_S and self.signal is not None:

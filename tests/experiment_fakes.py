@@ -88,16 +88,8 @@ class StopRequest(StopCondition):
 
     exit_code = 0
 
-    def __init__(self):
-        super().__init__()
-        self.installed = 0
-
     def __bool__(self):
         return self.exit_code != 0
-
-    def install(self):
-        self.installed += 1
-        return self
 
 
 class Trainer:

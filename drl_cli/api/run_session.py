@@ -4,14 +4,11 @@ User: ``api.trainer``. The run is that of ``experiments.run``, which ``drl train
 "drl_cli", as the lines of drl.log, and are printed only with ``verbose``.
 """
 
-import contextlib
 import enum
 import logging
-import signal
 import sys
-import threading
 import weakref
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -25,7 +22,6 @@ from drl_cli.stop_request import StopCondition
 
 LOGGER = logging.getLogger("drl_cli")
 LOGGER.addHandler(logging.NullHandler())  # or Python would print warnings on stderr
-_HANDLED = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 # The session whose run is open: events, and a Ray of our own, belong to the process.
 _open_session: "weakref.ReferenceType[RunSession] | None" = None
 
@@ -131,8 +127,7 @@ class RunSession:
         self._stop = StopCondition()
         _set_open(self)
         self._steps, self.state = stepwise(self._spec, self._stop, at_start=True), SessionState.OPEN
-        with _signals_kept():
-            self._advance()
+        self._advance()
 
     def step(self) -> Result:
         """Train one iteration of an open run and return its result. Raises what ends the run."""
@@ -185,18 +180,3 @@ class RunSession:
 def _set_open(session: RunSession | None) -> None:
     global _open_session
     _open_session = None if session is None else weakref.ref(session)
-
-
-@contextlib.contextmanager
-def _signals_kept() -> Iterator[None]:
-    """Restore the program's signal handlers: Ray replaces that of SIGTERM when it starts."""
-    if threading.current_thread() is not threading.main_thread():
-        yield
-        return
-    before = {number: signal.getsignal(number) for number in _HANDLED}
-    try:
-        yield
-    finally:
-        for number, handler in before.items():
-            if handler is not None and signal.getsignal(number) is not handler:
-                signal.signal(number, handler)

@@ -238,7 +238,6 @@ class _Run:
             if opening.start:
                 made.restore(opening.start, exact=opening.exact)
             made.start()
-            stop_request.install()  # Ray replaces the SIGTERM handler while it starts
         return made
 
     def _close(self, made: Any, _kind: object, error: BaseException | None, _trace: object) -> None:

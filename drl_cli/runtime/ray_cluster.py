@@ -79,10 +79,11 @@ class RayCluster:
             return
         # What a call raised is read off one of the references that it returns; Ray would print a traceback for the others.
         os.environ.setdefault("RAY_IGNORE_UNHANDLED_ERRORS", "1")
-        if options.get("address"):
-            self._join(options["address"])
-        else:
-            self._start(options, num_cpus)
+        with process.signal_handlers_kept():
+            if options.get("address"):
+                self._join(options["address"])
+            else:
+                self._start(options, num_cpus)
 
     def _join(self, address: str) -> None:
         advice = "Start one with: ray start --head"

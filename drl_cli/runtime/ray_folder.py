@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import secrets
 import shutil
 import stat
 import tempfile
+import time
 
 from drl_cli.errors import RunFolderError, full_or
 
 OWNER = "owner"  # file in a temporary folder with the process id of its run
+MAKING_S = 60.0  # within which a folder that was made has its owner's file
 
 
 def private_folder() -> str:
@@ -41,7 +44,9 @@ def private_folder() -> str:
 
 
 def remove_leftovers(parent: str) -> None:
-    """Remove the folders in ``parent`` whose run was killed: those that name an owner that is no longer alive."""
+    """Remove the folders in ``parent`` whose run was killed: those that name an owner that is no longer alive, and older ones
+    that name none, in which a daemon wrote something while they were being removed.
+    """
     for name in os.listdir(parent):
         path = os.path.join(parent, name)
         try:
@@ -49,5 +54,9 @@ def remove_leftovers(parent: str) -> None:
                 os.kill(int(file.read()), 0)
         except ProcessLookupError:
             shutil.rmtree(path, ignore_errors=True)
+        except FileNotFoundError:
+            with contextlib.suppress(OSError):  # another run has just removed it
+                if time.time() - os.stat(path).st_mtime > MAKING_S:
+                    shutil.rmtree(path, ignore_errors=True)
         except (OSError, ValueError):
             continue  # not ours to judge

@@ -72,7 +72,6 @@ def _run(record: Record, stop_request: StopCondition, command: str) -> SearchOut
     events.report("phase", text=f"joining Ray at {address}" if address else "starting Ray")
     with stop_request.starting():
         cluster = RayCluster(data["ray"], max(len(os.sched_getaffinity(0)), math.ceil(most)))
-        stop_request.install()  # Ray replaces the SIGTERM handler while it starts
     try:
         if not data["ray"].get("queue_trials"):  # with it, what is not there yet is waited for
             tune_runner.check_resources(points)

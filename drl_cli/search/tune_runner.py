@@ -22,7 +22,7 @@ from ray.tune.schedulers import FIFOScheduler, TrialScheduler
 from ray.tune.stopper import Stopper
 from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
-from drl_cli import events
+from drl_cli import events, process
 from drl_cli.config.sections.resources import total
 from drl_cli.errors import ClusterUnavailable, ConfigError
 from drl_cli.experiments.search_data import Bundles, Point, SearchData
@@ -85,7 +85,7 @@ def fit(data: SearchData, work: Work, record: Record, stop_request: object) -> N
 
     Raises ClusterUnavailable when Tune fails.
     """
-    with tempfile.TemporaryDirectory(prefix="drl-search-") as folder:
+    with tempfile.TemporaryDirectory(prefix="drl-search-") as folder, process.removed_by_leave(folder):
         stop_file = Path(folder, "stop")
         scheduler = FIFOScheduler() if work.is_rescoring else tune_schedulers.make(data, work.rows, record.scheduler)
         recorder = TrialRecorder(record, stop_request, stop_file, scheduler)

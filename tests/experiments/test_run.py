@@ -99,14 +99,13 @@ def test_run_that_looks_stuck_says_so_and_the_journal_keeps_it(tmp_path, heard):
     assert [line["name"] for line in recorded if line["kind"] == "diagnosis"] == ["no episode"]
 
 
-def test_trainer_gets_the_goal_and_signals_are_installed_after_its_start(tmp_path):
-    request, made = StopRequest(), trainer()
+def test_trainer_gets_the_goal(tmp_path):
+    made = trainer()
     spec = Spec(tmp_path, stop={"evaluation/episode_reward_mean": 200, "training_iteration": 1})
-    drive(spec, made, request)
+    drive(spec, made)
     (run,) = (tmp_path / "default").iterdir()
     env = {**spec.env_facts, "imports": (), "plugins": plugins.registered(), "videos": str(run / "videos")}
     assert made.made[0].given == ("SAC", spec.config, env, Goal("evaluation/episode_reward_mean", 200))
-    assert request.installed == 1
 
 
 def test_demand_that_is_missed_ends_a_finished_run_with_4(tmp_path):

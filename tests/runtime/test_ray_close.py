@@ -205,5 +205,7 @@ def test_folder_of_a_killed_run_is_removed_at_the_next_start_and_others_stay(tmp
         (tmp_path / name).mkdir()
         if owner is not None:
             (tmp_path / name / "owner").write_text(owner)
+    (tmp_path / "half removed" / "logs").mkdir(parents=True)
+    os.utime(tmp_path / "half removed", (1e9, 1e9))
     load("drl_cli.runtime.ray_folder").remove_leftovers(str(tmp_path))
     assert sorted(path.name for path in tmp_path.iterdir()) == ["alive", "foreign", "odd"]
