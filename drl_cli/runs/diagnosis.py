@@ -15,6 +15,8 @@ still holds. They stay silent where a run is merely slow or noisy: what has reac
 - *one score*: evaluations give exactly the same reward in every episode, again and again, and training does not move either.
 - *no progress*: after many env steps training rewards are where they began, and the results name a cause: one return in all
   episodes, large rewards or observations that nothing scales.
+- *needs noise*: evaluations, which are greedy, stay far below training that no longer rises, and the network gives the
+  standard deviation of Box actions for each state.
 - *fallen*: evaluations stay below half of what they had reached.
 
 A run in which nothing moves has no results; ``StallWatch`` looks at it between them:
@@ -43,6 +45,7 @@ EXPLODED = 10.0  # times what rewards can explain
 HOT = 100.0
 SAME_SCORES, SAME_STEPS = 5, 30_000  # evaluations of one score, and env steps over which
 NO_PROGRESS_STEPS = 100_000
+BELOW_TRAINING, BELOW = 5, 0.5  # evaluations in a row, and share of what training rose by
 LARGE_RETURN, LARGE_OBSERVATION = 1000.0, 20.0  # from which on gradients are dominated by units
 MAKING, MAKING_S = 0.1, 1.0  # share of sampling, and seconds of sampling before it is judged
 
@@ -84,6 +87,7 @@ class Diagnosis:
             *(found for policy, stats in learner.items() for found in self._of_policy(policy, result, stats or {})),
             ("one score", 1, self._one_score(result)),
             ("no progress", 1, self._no_progress(result)),
+            ("needs noise", 1, self._needs_noise(result)),
             ("fallen", 1, self._fallen()),
         ):
             self._held[name] = self._held.get(name, 0) + 1 if text else 0
@@ -212,6 +216,18 @@ class Diagnosis:
         else:
             return None
         return f"Looks stuck: after {steps:,} env steps training rewards are where they began. {cause}"
+
+    def _needs_noise(self, result: Mapping[str, Any]) -> str | None:
+        if not self._facts.state_std or (result.get("timesteps_total") or 0) < NO_PROGRESS_STEPS:
+            return None
+        if not self._history.needs_noise(BELOW_TRAINING, BELOW):
+            return None
+        means = [one.mean for one in list(self._history.evaluations)[-BELOW_TRAINING:]]
+        return (
+            f"Looks stuck: the last {BELOW_TRAINING} evaluations, which are greedy, were {min(means):.4g} to {max(means):.4g}, "
+            f"where training is at {self._history.rewards[-1]:.4g}: the policy relies on its noise. "
+            "Set model={free_log_std: true}."
+        )
 
     def _scale_rewards(self) -> str:
         """Return the advice to scale rewards, with a blank after it; an empty string where they are small or scaled."""

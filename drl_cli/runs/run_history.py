@@ -11,6 +11,7 @@ from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from drl_cli.config.sections.deterministic import sources
+from drl_cli.config.sections.exploration_settings import uses_sde
 from drl_cli.config.sections.offline import reads_only
 from drl_cli.config.sections.on_policy import OnPolicyKeys, TrajectoryKeys
 from drl_cli.config.sections.replay import BufferKeys
@@ -34,8 +35,9 @@ class Situation(NamedTuple):
     may be that limit; target: the reward that is wanted, or None; threshold: that at which the registry calls the environment
     solved, or None; choices: ln of the number of choices of Discrete actions, None for Box; dims: numbers of an action; scaled:
     rewards are learnt from in other units than they are reported in; reads: all is read from files, no environment is stepped;
-    fresh: every episode has a new environment; bound: the largest bound of observations that are vectors and not filtered,
-    else None; explore: which keys make the run explore more, as a sentence without its stop.
+    fresh: every episode has a new environment; state_std: the policy's network gives the standard deviation of Box actions for
+    each state, which model.free_log_std can change; bound: the largest bound of observations that are vectors and not
+    filtered, else None; explore: which keys make the run explore more, as a sentence without its stop.
     """
 
     gamma: float = 0.99
@@ -49,6 +51,7 @@ class Situation(NamedTuple):
     scaled: bool = False
     reads: bool = False
     fresh: bool = False
+    state_std: bool = False
     bound: float | None = None
     explore: str = "Explore more"
 
@@ -69,6 +72,7 @@ def situation(config: CommonKeys, env: str, env_facts: Mapping[str, Any], goal: 
         dims=dims,
         reads=reads_only(config),
         fresh=config.fresh_envs,
+        state_std=choices is None and _has_state_std(config),
         scaled=bool(config.reward_scaling or config.clip_rewards),
         bound=None
         if config.observation_filter != "NoFilter"
@@ -95,6 +99,12 @@ def _exploration(config: CommonKeys) -> str:
     if isinstance(config, BufferKeys) and isinstance(config, RolloutKeys):
         return "Hold random actions for some steps (exploration_config.hold_steps), or take more (learning_starts)"
     return "Raise noise_stdev" if isinstance(config, EvolutionKeys) else "Explore more"
+
+
+def _has_state_std(config: CommonKeys) -> bool:
+    if not isinstance(config, OnPolicyKeys) or uses_sde(config):
+        return False
+    return not (config.model.free_log_std or config.model.custom_action_dist)
 
 
 def _registered(look_up: Callable[[str], Any], env_id: str) -> Any:
@@ -201,6 +211,17 @@ class History:
         if len(self.rewards) < NEWEST or len(self.early) < EARLY:
             return False
         return self.highest - sum(self.early) / EARLY <= STILL_RISING * (self.returns_to - self.returns_from)
+
+    def needs_noise(self, count: int, share: float) -> bool:
+        """Whether the newest ``count`` evaluations, which are greedy, are below training by ``share`` of what training rose.
+
+        Not while training still rises.
+        """
+        newest = list(self.evaluations)[-count:]
+        if len(newest) < count or self.is_rising or self.is_where_it_began:
+            return False
+        gain = self.highest - sum(self.early) / EARLY
+        return all(one.trained is not None and one.trained - one.mean > share * gain for one in newest)
 
     @property
     def only_return(self) -> float | None:

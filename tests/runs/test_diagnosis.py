@@ -326,3 +326,49 @@ def test_making_environments_for_a_twentieth_of_sampling_is_not_told(told):
     for _ in range(5):
         seen.see(_sampled(2.0, 0.1))
     assert told == []
+
+
+def _risen(seen, below, steps=5000, top=300.0):
+    """Training rises from 0 to ``top`` and stays there; each greedy evaluation is ``below`` it."""
+    for number in range(1, 61):
+        reward = min(top, 10.0 * number)
+        found = (number, reward - below, reward - below - 50.0, reward)
+        seen.see({**result(steps * number, reward, found), "episode_reward_min": reward - 100.0})
+
+
+def test_greedy_evaluations_that_stay_far_below_training_name_the_key_of_the_deviations(told):
+    _risen(Diagnosis(Situation(state_std=True), Clock()), below=200.0)
+    assert names(told) == ["needs noise"]
+    assert "were 100 to 100, where training is at 300" in told[0]["text"]
+    assert told[0]["text"].endswith("Set model={free_log_std: true}.")
+
+
+@pytest.mark.parametrize(
+    ("facts", "changes"),
+    [
+        ({"state_std": False}, {}),
+        ({"state_std": True}, {"below": 100.0}),
+        ({"state_std": True}, {"steps": 1000}),
+        ({"state_std": True}, {"top": 600.0}),
+    ],
+    ids=["no deviations of a network", "near enough", "too early", "still rising"],
+)
+def test_greedy_evaluations_below_training_are_no_news_otherwise(told, facts, changes):
+    _risen(Diagnosis(Situation(**facts), Clock()), **{"below": 200.0, **changes})
+    assert told == []
+
+
+@pytest.mark.parametrize(
+    ("run", "given", "env", "known"),
+    [
+        ("PPO", {}, "Pendulum-v1", True),
+        ("PPO", {"model": {"free_log_std": True}}, "Pendulum-v1", False),
+        ("PPO", {"use_sde": True}, "Pendulum-v1", False),
+        ("PPO", {}, "CartPole-v1", False),
+        ("SAC", {}, "Pendulum-v1", False),
+    ],
+)
+def test_situation_knows_where_the_network_gives_deviations(run, given, env, known):
+    action = {"kind": "Box", "shape": [1]} if env == "Pendulum-v1" else {"kind": "Discrete", "n": 2}
+    config = parse(table.find(run), given, "the test")
+    assert situation(config, env, {"spaces": {"action": action}}).state_std is known
