@@ -6,8 +6,8 @@
 
 ``spread``: the mean over agents of the sum of an episode's rewards (simple_spread_v3, N = 3, local_ratio 0.5, 25 steps).
 ``speaker-listener``: the share of episodes whose listener ends within 0.1 of its landmark, and its mean distance at the end
-(the measure of Lowe et al. 2017, arXiv 1706.02275). RUN is a run folder, whose best checkpoint is scored, or a checkpoint; its
-policy acts greedily. Intervals are 1.96 standard errors.
+(the measure of Lowe et al. 2017, arXiv 1706.02275), and the team's return, which is that of an evaluation. RUN is a run folder,
+whose best checkpoint is scored, or a checkpoint; its policy acts greedily. Intervals are 1.96 standard errors.
 """
 
 import argparse
@@ -33,14 +33,18 @@ def main():
     parser.add_argument("--seed", type=int, default=1_000_000, help="of the first episode")
     options = parser.parse_args()
     env_config, players = {}, {"random": lambda env, _: env.action_space.sample()}
-    if options.env == "spread":
-        players["greedy assignment"] = greedy_assignment
+    players |= (
+        {"greedy assignment": greedy_assignment} if options.env == "spread" else {"straight there": straight_there}
+    )
+    scripts = set(players)
     if options.run:
         path, facts, policy = open_policy(options.run)
         env_config = facts["env_config"]["env_config"]
         players[str(path)] = lambda _, obs: policy.to_env(policy.act(obs[None], (), None, explore=False)[0])[0]
     for name, choose in players.items():
-        env = TeamEnv(IDS[options.env], env_config)
+        # The scripts' actions are numbers.
+        own = env_config if name not in scripts else {**env_config, "continuous_actions": False}
+        env = TeamEnv(IDS[options.env], own)
         env.action_space.seed(options.seed)
         seeds = range(options.seed, options.seed + options.episodes)
         rewards = np.array([_rewards(env, choose, seed) for seed in seeds])  # [episodes, steps, A]
@@ -49,8 +53,7 @@ def main():
 
 def greedy_assignment(env, obs):
     """Return the action that brings each agent to rest closest to its landmark: the nearest pairs are assigned first."""
-    layout = env.team_layout
-    each = obs[: len(layout["agents"]) * layout["obs"]].reshape(len(layout["agents"]), -1)
+    each = _each(env, obs)
     count = len(each)
     speed, to_landmarks = each[:, :2], each[:, 4 : 4 + 2 * count].reshape(count, count, 2)
     distance = np.linalg.norm(to_landmarks, axis=-1)  # [A, landmarks]
@@ -58,10 +61,30 @@ def greedy_assignment(env, obs):
     while free:
         agent, landmark = min(free, key=lambda pair: distance[pair])
         free = {pair for pair in free if pair[0] != agent and pair[1] != landmark}
-        # It moves by DT·v in this step; then v decays by DAMPING a step, in all DT / DAMPING·v further.
-        rest = DT * speed[agent] + DT / DAMPING * ((1 - DAMPING) * speed[agent] + PUSHES)  # [5, 2]
-        action[agent] = np.argmin(np.linalg.norm(to_landmarks[agent, landmark] - rest, axis=-1))
+        action[agent] = _closest_push(speed[agent], to_landmarks[agent, landmark])
     return action
+
+
+def straight_there(env, obs):
+    """Return the action that brings the listener to rest closest to its landmark, which only the speaker sees."""
+    speaker, listener = _each(env, obs)
+    landmark = np.argmax(speaker[:3])  # by its colour
+    return np.array([0, _closest_push(listener[:2], listener[2:8].reshape(3, 2)[landmark])])
+
+
+def _each(env, obs):
+    """Return the agents' observations of a team's, [A, as many as the widest has]."""
+    layout = env.team_layout
+    return obs[: len(layout["agents"]) * layout["obs"]].reshape(len(layout["agents"]), -1)
+
+
+def _closest_push(speed, to_landmark):
+    """Return the push after which an agent comes to rest closest to the landmark.
+
+    It moves by DT·v in this step; then v decays by DAMPING a step, in all DT / DAMPING·v further.
+    """
+    rest = DT * speed + DT / DAMPING * ((1 - DAMPING) * speed + PUSHES)  # [5, 2]
+    return np.argmin(np.linalg.norm(to_landmark - rest, axis=-1))
 
 
 def _rewards(env, choose, seed):
@@ -83,7 +106,8 @@ def _spread(rewards):
 def _reached(rewards):
     distance = np.sqrt(-rewards[:, -1, 0])  # a reward is minus the squared distance
     share = _with_interval(100.0 * (distance < REACHED))
-    return f"{share} % end within {REACHED} of the landmark; mean distance {_with_interval(distance)}"
+    score = f"return of the team {_with_interval(rewards.sum(axis=(1, 2)))}"
+    return f"{share} % end within {REACHED} of the landmark; mean distance {_with_interval(distance)}; {score}"
 
 
 def _with_interval(values):
