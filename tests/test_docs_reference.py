@@ -40,6 +40,7 @@ SHORT |= {
     "ant": "ant",
 }
 SHORT |= {"simple-spread": "simple-spread", "foraging": "foraging-8x8-2p-2f-coop"}
+SHORT |= {"speaker-listener": "simple-speaker-listener"}
 """How the README calls environments."""
 
 
