@@ -71,9 +71,12 @@ class Trained:
         """
         config = self._config
         events.report("learner", text="building the graph")
+        self.graph = tf.Graph()
+        # TensorFlow takes memory of a GPU when anything first looks at its devices, and a tf.function that is built does so
+        # without the options of a session: the session is opened before it.
+        self.session = new_session(self.graph, config.tf_session_args.model_dump(exclude_none=True), gpus(config))
         custom_models_tf.check(self._spec)
         custom_distributions_tf.check(self._spec)
-        self.graph = tf.Graph()
         with self.graph.as_default(), self.device():
             pace, given_pace = new_pace(), tf.placeholder(tf.float32, [], name="pace")
             set_pace = pace.assign(given_pace, read_value=False)
@@ -86,7 +89,6 @@ class Trained:
             add(built)
             with tf.device("/CPU:0"):
                 start = tf.variables_initializer([pace, *built.variables.values()])
-        self.session = new_session(self.graph, config.tf_session_args.model_dump(exclude_none=True), gpus(config))
         self.session.run(start)
         # The compiler runs outside of Python: what has to be imported from Ray is imported beside it.
         beside = threading.Thread(target=load, args=(RAY_CLASS,)) if self._identity["with_ray"] else None

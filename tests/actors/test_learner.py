@@ -4,8 +4,9 @@ import numpy as np
 import pytest
 from parts import config, server, spec
 
+from drl_cli.actors import session_state
 from drl_cli.actors.learner import Learner
-from drl_cli.algorithms import sac
+from drl_cli.algorithms import sac, sac_graph
 from drl_cli.config.sections.max_entropy import Optimization
 from drl_cli.errors import CheckpointError, Diverged
 from drl_cli.schedules import value_at
@@ -55,6 +56,16 @@ def test_prepare_compiles_without_touching_a_weight():
     assert all(np.array_equal(state[f"default_policy/{name}"], value) for name, value in initial.items())
     assert state["default_policy/num_updates"] == 0
     assert started.call("pull", 0).result()[0] == 1
+
+
+def test_share_of_a_gpus_memory_is_ignored_where_xla_compiles(monkeypatch):
+    """TensorFlow takes a GPU's memory at its first look at the devices: a ``tf.function`` without options looks as well."""
+    order = []
+    session, build = session_state.new_session, sac_graph.build
+    monkeypatch.setattr(session_state, "new_session", lambda *given: order.append("session") or session(*given))
+    monkeypatch.setattr(sac_graph, "build", lambda *given: order.append("graph") or build(*given))
+    _learner(xla=True)
+    assert order == ["session", "graph"]
 
 
 def test_learn_reports_its_updates_and_pushes_after_enough_of_them():
