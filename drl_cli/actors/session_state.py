@@ -72,8 +72,8 @@ class Trained:
         config = self._config
         events.report("learner", text="building the graph")
         self.graph = tf.Graph()
-        # TensorFlow takes memory of a GPU when anything first looks at its devices, and a tf.function that is built does so
-        # without the options of a session: the session is opened before it.
+        # TensorFlow sets a GPU and its memory up once for a process, by the options of what comes first, and a tf.function that
+        # is built has none: the session is opened before it.
         self.session = new_session(self.graph, config.tf_session_args.model_dump(exclude_none=True), gpus(config))
         custom_models_tf.check(self._spec)
         custom_distributions_tf.check(self._spec)
