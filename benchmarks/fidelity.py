@@ -13,6 +13,7 @@ A receipt is written once every seed of a file has its run. It names machine and
 import argparse
 import datetime
 import hashlib
+import itertools
 import json
 import math
 import os
@@ -138,7 +139,7 @@ def with_receipt(text: str, took: str, rows: Sequence[Row], where: str) -> str:
     process: that of Ray's processes is not measured.
     """
     condition = took.partition(": ")[0] + ": " if took.startswith(("with ", "seeds ")) else ""
-    lines = text.splitlines(keepends=True)
+    lines = _with_places(text).splitlines(keepends=True)
     start = next(i for i, line in enumerate(lines) if line.startswith("# took"))
     end = start + 1
     while end < len(lines) and re.match(r"# {4,}\S", lines[end]):
@@ -168,6 +169,14 @@ def with_receipt(text: str, took: str, rows: Sequence[Row], where: str) -> str:
         return text
     text = re.sub(r"^# seeds {4}.*$", f"# seeds    {_seeds(rows)}", text, count=1, flags=re.MULTILINE)
     return re.sub(r"^# machine {2}.*$", f"# machine  {where}", text, count=1, flags=re.MULTILINE)
+
+
+def _with_places(text: str) -> str:
+    """Return a tuned file whose header ends with those of the lines of a receipt that it does not have yet."""
+    header = list(itertools.takewhile(lambda line: line.startswith("#"), text.splitlines(keepends=True)))
+    places = ("# seeds    ", "# took     ", "# machine  ")
+    missing = [place for place in places if not any(line.startswith(place) for line in header)]
+    return "".join([*header, *(f"{place}not measured yet\n" for place in missing), text[len("".join(header)) :]])
 
 
 def with_table_row(page: str, name: str, settings: Sequence[str], rows: Sequence[Row]) -> tuple[str, bool]:

@@ -61,6 +61,17 @@ def test_a_receipt_of_other_settings_leaves_the_files_own_alone(fidelity):
     )
 
 
+def test_the_first_receipt_of_a_file_needs_no_lines_prepared_for_it(fidelity, tmp_path):
+    path = tmp_path / "cartpole-ppo.yaml"
+    new = "# PPO balances.\n#\n# goal     475\ncartpole-ppo:\n  run: PPO\n  env: CartPole-v1\n  config: {num_workers: 2}\n"
+    path.write_text(
+        fidelity.with_receipt(new, fidelity.receipt(rows(1.0, 3.0), []), rows(1.0, 3.0), "a machine"), "utf-8"
+    )
+    read = tuned_files.read(path)
+    assert (read.median_s, read.seeds, read.machine) == (2.0, "0, 1", "a machine")
+    assert path.read_text("utf-8").index("# goal") < path.read_text("utf-8").index("# seeds")
+
+
 def test_a_sentence_of_the_header_that_begins_with_seeds_or_machine_stays(fidelity):
     prose = "# What was tried held with 3\n# seeds of 5 on one\n# machine of two.\n"
     text = prose + "# seeds    7\n# took     nothing\n# machine  none\n"
