@@ -17,6 +17,7 @@ still holds. They stay silent where a run is merely slow or noisy: what has reac
   episodes, large rewards or observations that nothing scales.
 - *needs noise*: evaluations, which are greedy, stay far below training that no longer rises, and the network gives the
   standard deviation of Box actions for each state.
+- *waits*: episodes, short at first, last to the time limit, evaluations gain nothing, and the first episodes had cost much.
 - *fallen*: evaluations stay below half of what they had reached.
 
 A run in which nothing moves has no results; ``StallWatch`` looks at it between them:
@@ -46,6 +47,11 @@ HOT = 100.0
 SAME_SCORES, SAME_STEPS = 5, 30_000  # evaluations of one score, and env steps over which
 NO_PROGRESS_STEPS = 100_000
 BELOW_TRAINING, BELOW = 5, 0.5  # evaluations in a row, and share of what training rose by
+WAITING, SHORT, FULL = (
+    5,
+    0.5,
+    0.95,
+)  # evaluations in a row; shares of the time limit: of the first episodes, of the newest
 LARGE_RETURN, LARGE_OBSERVATION = 1000.0, 20.0  # from which on gradients are dominated by units
 MAKING, MAKING_S = 0.1, 1.0  # share of sampling, and seconds of sampling before it is judged
 
@@ -88,6 +94,7 @@ class Diagnosis:
             ("one score", 1, self._one_score(result)),
             ("no progress", 1, self._no_progress(result)),
             ("needs noise", 1, self._needs_noise(result)),
+            ("waits", 1, self._waits(result)),
             ("fallen", 1, self._fallen()),
         ):
             self._held[name] = self._held.get(name, 0) + 1 if text else 0
@@ -227,6 +234,22 @@ class Diagnosis:
             f"Looks stuck: the last {BELOW_TRAINING} evaluations, which are greedy, were {min(means):.4g} to {max(means):.4g}, "
             f"where training is at {self._history.rewards[-1]:.4g}: the policy relies on its noise. "
             "Set model={free_log_std: true}."
+        )
+
+    def _waits(self, result: Mapping[str, Any]) -> str | None:
+        limit, first, length = self._facts.limit, self._history.first_length, result.get("episode_len_mean")
+        if self._facts.scaled or limit is None or first is None or length is None:
+            return None
+        steps = result.get("timesteps_total") or 0
+        if steps < NO_PROGRESS_STEPS or first > SHORT * limit or length < FULL * limit:
+            return None
+        if not self._history.gains_nothing(WAITING):
+            return None
+        means = [one.mean for one in list(self._history.evaluations)[-WAITING:]]
+        return (
+            f"Looks stuck: episodes last to their limit of {limit:,} steps, and the last {WAITING} evaluations were "
+            f"{min(means):.4g} to {max(means):.4g}: the policy may have learnt to wait, since a bad end costs more than it "
+            f"expects to gain. Set clip_rewards to less than such an end costs. {self._facts.explore}."
         )
 
     def _scale_rewards(self) -> str:

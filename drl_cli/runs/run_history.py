@@ -157,6 +157,7 @@ class History:
         self.ended = (0, 0)  # (episodes, env steps) when an episode last ended
         self.evaluations: deque[ScoredEvaluation] = deque(maxlen=FALLEN)
         self.early: list[float] = []  # episode_reward_mean of the first results
+        self.first_length: float | None = None  # episode_len_mean of the first result that has it
         self.count = 0  # evaluations so far
         self.first: ScoredEvaluation | None = None
         self.best: ScoredEvaluation | None = None
@@ -168,6 +169,8 @@ class History:
             self.rewards.append(reward)
             self.early += [reward] if len(self.early) < EARLY else []
             self.lowest, self.highest = min(self.lowest, reward), max(self.highest, reward)
+        if self.first_length is None:
+            self.first_length = result.get("episode_len_mean")
         for name in ("episode_reward_max", "episode_reward_min"):
             value = result.get(name)
             if value is not None:
@@ -222,6 +225,17 @@ class History:
             return False
         gain = self.highest - sum(self.early) / EARLY
         return all(one.trained is not None and one.trained - one.mean > share * gain for one in newest)
+
+    def gains_nothing(self, count: int) -> bool:
+        """Whether the newest ``count`` evaluations gained next to nothing, and rose no longer, where the first episodes cost.
+
+        Next to nothing is a quarter of that cost; to rise is to rise by a tenth of it.
+        """
+        means = [one.mean for one in list(self.evaluations)[-count:]]
+        cost = -sum(self.early) / len(self.early) if self.early else 0.0
+        if len(means) < count or cost <= 0:
+            return False
+        return max(map(abs, means)) <= 0.25 * cost and means[-1] - means[0] <= 0.1 * cost
 
     @property
     def only_return(self) -> float | None:

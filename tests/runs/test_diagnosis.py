@@ -372,3 +372,38 @@ def test_situation_knows_where_the_network_gives_deviations(run, given, env, kno
     action = {"kind": "Box", "shape": [1]} if env == "Pendulum-v1" else {"kind": "Discrete", "n": 2}
     config = parse(table.find(run), given, "the test")
     assert situation(config, env, {"spaces": {"action": action}}).state_std is known
+
+
+def _waiting(seen, length=1600.0, evaluations=(-8.0, -9.0, -5.0, 2.0, 1.0, 3.0, 2.0, 4.0), early=-105.0):
+    """A run whose first episodes were short, and in which all of the newest last to the time limit."""
+    for number, mean in enumerate(evaluations, 1):
+        for step in range(4):
+            first = number == 1
+            told = result(
+                20_000 * (number - 1) + 5000 * step, early if first else mean, (number, mean, mean - 9, mean + 9)
+            )
+            seen.see(told | {"episode_len_mean": 90.0 if first else length, "episode_reward_min": early})
+
+
+def test_a_policy_that_waits_for_the_time_limit_because_an_end_is_costly_names_clip_rewards(told):
+    _waiting(Diagnosis(Situation(limit=1600, target=300, explore="Raise entropy_coeff"), Clock()))
+    assert names(told) == ["waits"]
+    assert "their limit of 1,600 steps" in told[0]["text"]
+    assert "Set clip_rewards" in told[0]["text"]
+    assert "Raise entropy_coeff" in told[0]["text"]
+
+
+@pytest.mark.parametrize(
+    ("facts", "changes"),
+    [
+        ({"scaled": True}, {}),  # clipped already
+        ({"limit": None}, {}),
+        ({}, {"length": 700.0}),  # episodes end
+        ({}, {"evaluations": (-90.0, -60.0, -40.0, -25.0, -10.0, 5.0, 20.0, 26.0)}),  # it rises
+        ({}, {"evaluations": (-8.0, 60.0, 80.0, 90.0, 90.0, 90.0, 90.0, 90.0)}),  # it gains something
+        ({}, {"early": 20.0}),  # its first episodes cost nothing
+    ],
+)
+def test_episodes_that_last_to_the_time_limit_are_no_news_otherwise(told, facts, changes):
+    _waiting(Diagnosis(Situation(**{"limit": 1600, "target": 300} | facts), Clock()), **changes)
+    assert "waits" not in names(told)
