@@ -6,7 +6,7 @@ Cooperative-Competitive Environments" (arXiv 1706.02275); twin critics as in TD3
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, ClassVar, Literal
 
 from pydantic import model_validator
 
@@ -60,6 +60,8 @@ class MADDPGConfig(
     },
 ):
     """Multi-agent DDPG: each agent acts on what it observes; its critic sees what all observe and do."""
+
+    takes_scaled_rewards: ClassVar[bool] = False
 
     action_reg: float = key(
         1e-3,

@@ -7,7 +7,7 @@ such algorithm; the keys are those of its PPO and what the paper adds.
 from __future__ import annotations
 
 import dataclasses
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, ClassVar
 
 from pydantic import model_validator
 
@@ -36,6 +36,8 @@ class MAPPOConfig(TeamKeys, PPOConfig):
 
     ``sgd_minibatch_size`` counts steps of agents, ``train_batch_size`` env steps.
     """
+
+    takes_scaled_rewards: ClassVar[bool] = False
 
     value_normalization: bool = key(
         True, "Learn values in units of the running mean and deviation of their targets, whatever the size of returns."

@@ -47,11 +47,8 @@ HOT = 100.0
 SAME_SCORES, SAME_STEPS = 5, 30_000  # evaluations of one score, and env steps over which
 NO_PROGRESS_STEPS = 100_000
 BELOW_TRAINING, BELOW = 5, 0.5  # evaluations in a row, and share of what training rose by
-WAITING, SHORT, FULL = (
-    5,
-    0.5,
-    0.95,
-)  # evaluations in a row; shares of the time limit: of the first episodes, of the newest
+WAITING = 5  # evaluations in a row
+SHORT, FULL = 0.5, 0.95  # shares of the time limit: the first episodes at most, the newest at least
 LARGE_RETURN, LARGE_OBSERVATION = 1000.0, 20.0  # from which on gradients are dominated by units
 MAKING, MAKING_S = 0.1, 1.0  # share of sampling, and seconds of sampling before it is judged
 
@@ -238,7 +235,7 @@ class Diagnosis:
 
     def _waits(self, result: Mapping[str, Any]) -> str | None:
         limit, first, length = self._facts.limit, self._history.first_length, result.get("episode_len_mean")
-        if self._facts.scaled or limit is None or first is None or length is None:
+        if self._facts.scaled or self._facts.unscalable or limit is None or first is None or length is None:
             return None
         steps = result.get("timesteps_total") or 0
         if steps < NO_PROGRESS_STEPS or first > SHORT * limit or length < FULL * limit:
@@ -255,7 +252,7 @@ class Diagnosis:
     def _scale_rewards(self) -> str:
         """Return the advice to scale rewards, with a blank after it; an empty string where they are small or scaled."""
         largest = self._history.largest_return
-        if self._facts.scaled or largest <= LARGE_RETURN:
+        if self._facts.scaled or self._facts.unscalable or largest <= LARGE_RETURN:
             return ""
         return f"Returns reach {largest:,.4g} in size and are not scaled: set reward_scaling=true. "
 

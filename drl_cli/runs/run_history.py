@@ -33,11 +33,12 @@ class Situation(NamedTuple):
 
     gamma, streams (environments side by side), limit: steps after which an episode is cut, or None; horizon: the key, which
     may be that limit; target: the reward that is wanted, or None; threshold: that at which the registry calls the environment
-    solved, or None; choices: ln of the number of choices of Discrete actions, None for Box; dims: numbers of an action; scaled:
-    rewards are learnt from in other units than they are reported in; reads: all is read from files, no environment is stepped;
-    fresh: every episode has a new environment; state_std: the policy's network gives the standard deviation of Box actions for
-    each state, which model.free_log_std can change; bound: the largest bound of observations that are vectors and not
-    filtered, else None; explore: which keys make the run explore more, as a sentence without its stop.
+    solved, or None; choices: ln of the number of choices of Discrete actions, None for Box; dims: numbers of an action;
+    scaled: rewards are learnt from in other units than they are reported in; unscalable: the algorithm refuses that; reads:
+    all is read from files, no environment is stepped; fresh: every episode has a new environment; state_std: the policy's
+    network gives the standard deviation of Box actions for each state, which model.free_log_std can change; bound: the
+    largest bound of observations that are vectors and not filtered, else None; explore: which keys make the run explore more,
+    as a sentence without its stop.
     """
 
     gamma: float = 0.99
@@ -49,6 +50,7 @@ class Situation(NamedTuple):
     choices: float | None = None
     dims: int = 1
     scaled: bool = False
+    unscalable: bool = False
     reads: bool = False
     fresh: bool = False
     state_std: bool = False
@@ -74,6 +76,7 @@ def situation(config: CommonKeys, env: str, env_facts: Mapping[str, Any], goal: 
         fresh=config.fresh_envs,
         state_std=choices is None and _has_state_std(config),
         scaled=bool(config.reward_scaling or config.clip_rewards),
+        unscalable=not config.takes_scaled_rewards,
         bound=None
         if config.observation_filter != "NoFilter"
         else _largest_bound((env_facts.get("spaces") or {}).get("obs")),

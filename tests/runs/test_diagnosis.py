@@ -397,6 +397,8 @@ def test_a_policy_that_waits_for_the_time_limit_because_an_end_is_costly_names_c
     ("facts", "changes"),
     [
         ({"scaled": True}, {}),  # clipped already
+        ({"unscalable": True}, {}),  # the key would be refused
+        ({}, {"evaluations": (-8.0, -9.0, -5.0, -3.0, -2.0)}),  # not yet 100,000 env steps
         ({"limit": None}, {}),
         ({}, {"length": 700.0}),  # episodes end
         ({}, {"evaluations": (-90.0, -60.0, -40.0, -25.0, -10.0, 5.0, 20.0, 26.0)}),  # it rises
@@ -407,3 +409,12 @@ def test_a_policy_that_waits_for_the_time_limit_because_an_end_is_costly_names_c
 def test_episodes_that_last_to_the_time_limit_are_no_news_otherwise(told, facts, changes):
     _waiting(Diagnosis(Situation(**{"limit": 1600, "target": 300} | facts), Clock()), **changes)
     assert "waits" not in names(told)
+
+
+@pytest.mark.parametrize(("run", "refuses"), [("MAPPO", True), ("MADDPG", True), ("QMIX", False), ("PPO", False)])
+def test_advice_to_scale_rewards_is_not_for_algorithms_that_refuse_it(told, run, refuses):
+    config = parse(table.find(run), {}, "the test")
+    facts = situation(config, "NoSuch-v0", {})
+    assert facts.unscalable == refuses
+    _standing_still(Diagnosis(facts, Clock()), rewards=(-5000.0,) * 40)
+    assert ("reward_scaling" in "".join(one["text"] for one in told)) != refuses

@@ -3,7 +3,7 @@
 Mixed into the config of every algorithm. Key names and meanings are RLlib's (COMMON_CONFIG, 1.0.1).
 """
 
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import AfterValidator, Field
 
@@ -37,6 +37,8 @@ Wrappers = Annotated[
 
 class EnvironmentKeys(Section):
     """Which environment, and what happens to rewards and actions on the way."""
+
+    takes_scaled_rewards: ClassVar[bool] = True  # false: the algorithm refuses clip_rewards and reward_scaling
 
     env: str | None = key(
         None,
