@@ -19,6 +19,8 @@ FACTS = {"algorithm": "SAC", "env": "Pendulum-v1", "spaces": SPACES, "policies":
 class Config:
     """Answers like the pydantic model."""
 
+    takes_scaled_rewards = True
+
     def __init__(self, **values):
         self.values = {
             "gamma": 0.99,
