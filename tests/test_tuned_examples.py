@@ -161,6 +161,7 @@ ALIKE = (
     "pong-a2c",
     "pong-apex",
     "pong-impala",
+    "pong-ppo-small",
     "cartpole-ppo-lstm",
     "cartpole-dqn-rainbow",
     "multi-agent-cartpole-ppo-apart",
