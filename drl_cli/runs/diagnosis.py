@@ -18,6 +18,8 @@ still holds. They stay silent where a run is merely slow or noisy: what has reac
 - *needs noise*: evaluations, which are greedy, stay far below training that no longer rises, and the network gives the
   standard deviation of Box actions for each state.
 - *waits*: episodes, short at first, last to the time limit, evaluations gain nothing, and the first episodes had cost much.
+- *plateau*: evaluations have risen, have gained next to nothing for half of the run since, and 100,000 env steps at least, and
+  are not half-way to the reward that is wanted.
 - *fallen*: evaluations stay below half of what they had reached.
 
 A run in which nothing moves has no results; ``StallWatch`` looks at it between them:
@@ -48,6 +50,7 @@ SAME_SCORES, SAME_STEPS = 5, 30_000  # evaluations of one score, and env steps o
 NO_PROGRESS_STEPS = 100_000
 BELOW_TRAINING, BELOW = 5, 0.5  # evaluations in a row, and share of what training rose by
 WAITING = 5  # evaluations in a row
+HALF_WAY, RISE = 0.5, 0.05  # shares of the way from the first evaluation to the reward that is wanted
 SHORT, FULL = 0.5, 0.95  # shares of the time limit: the first episodes at most, the newest at least
 LARGE_RETURN, LARGE_OBSERVATION = 1000.0, 20.0  # from which on gradients are dominated by units
 MAKING, MAKING_S = 0.1, 1.0  # share of sampling, and seconds of sampling before it is judged
@@ -92,6 +95,7 @@ class Diagnosis:
             ("no progress", 1, self._no_progress(result)),
             ("needs noise", 1, self._needs_noise(result)),
             ("waits", 1, self._waits(result)),
+            ("plateau", 1, self._plateau(result)),
             ("fallen", 1, self._fallen()),
         ):
             self._held[name] = self._held.get(name, 0) + 1 if text else 0
@@ -248,6 +252,33 @@ class Diagnosis:
             f"{min(means):.4g} to {max(means):.4g}: the policy may have learnt to wait, since a bad end costs more than it "
             f"expects to gain. Set clip_rewards to less than such an end costs. {self._facts.explore}."
         )
+
+    def _plateau(self, result: Mapping[str, Any]) -> str | None:
+        first, best, target = self._history.first, self._history.best, self._facts.target
+        if self._facts.reads or target is None or first is None or best is None:
+            return None
+        way = target - first.mean
+        risen = self._history.last_rise(RISE * way)
+        if risen is None or risen is first or best.mean - first.mean >= HALF_WAY * way:
+            return None
+        steps = result.get("timesteps_total") or 0
+        if steps - risen.steps < max(NO_PROGRESS_STEPS, steps / 2):
+            return None
+        if self._waits(result) or self._needs_noise(result) or self._fallen():
+            return None  # these name a cause
+        return (
+            f"Looks stuck: evaluations have gained next to nothing since env step {risen.steps:,}: {best.mean:,.4g} at best, "
+            f"where {target:,g} is wanted.{self._length(result)} {self._facts.wider}, or try other seeds."
+        )
+
+    def _length(self, result: Mapping[str, Any]) -> str:
+        """Say, after a blank, when episodes end, where they have a limit; else an empty string."""
+        limit, length = self._facts.limit, result.get("episode_len_mean")
+        if limit is None or length is None:
+            return ""
+        if length >= FULL * limit:
+            return f" Episodes last to their limit of {limit:,} steps, which may be all that was learnt."
+        return f" Episodes end after {length:,.0f} of {limit:,} steps."
 
     def _scale_rewards(self) -> str:
         """Return the advice to scale rewards, with a blank after it; an empty string where they are small or scaled."""

@@ -11,7 +11,8 @@ from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from drl_cli.config.sections.deterministic import sources
-from drl_cli.config.sections.exploration_settings import uses_sde
+from drl_cli.config.sections.exploration_settings import exploration_settings, uses_sde
+from drl_cli.config.sections.max_entropy import SoftKeys
 from drl_cli.config.sections.offline import reads_only
 from drl_cli.config.sections.on_policy import OnPolicyKeys, TrajectoryKeys
 from drl_cli.config.sections.replay import BufferKeys
@@ -26,6 +27,7 @@ FALLEN = 8  # evaluations that are kept
 NEWEST = 20  # results whose rewards say whether training still rises
 EARLY = 5  # results whose rewards say where training began
 STILL_RISING = 0.05  # of the spread of rewards so far
+_SIZES_OF_NOISE = ("stddev", "ou_base_scale", "initial_stddev", "final_epsilon", "temperature")  # exploration_config
 
 
 class Situation(NamedTuple):
@@ -37,8 +39,8 @@ class Situation(NamedTuple):
     scaled: rewards are learnt from in other units than they are reported in; unscalable: the algorithm refuses that; reads:
     all is read from files, no environment is stepped; fresh: every episode has a new environment; state_std: the policy's
     network gives the standard deviation of Box actions for each state, which model.free_log_std can change; bound: the
-    largest bound of observations that are vectors and not filtered, else None; explore: which keys make the run explore more,
-    as a sentence without its stop.
+    largest bound of observations that are vectors and not filtered, else None; explore: which keys make the run find rewards,
+    wider: which makes its actions vary more all along, both as a sentence without its stop.
     """
 
     gamma: float = 0.99
@@ -56,6 +58,7 @@ class Situation(NamedTuple):
     state_std: bool = False
     bound: float | None = None
     explore: str = "Explore more"
+    wider: str = "Explore more"
 
 
 def situation(config: CommonKeys, env: str, env_facts: Mapping[str, Any], goal: float | None = None) -> Situation:
@@ -81,6 +84,7 @@ def situation(config: CommonKeys, env: str, env_facts: Mapping[str, Any], goal: 
         if config.observation_filter != "NoFilter"
         else _largest_bound((env_facts.get("spaces") or {}).get("obs")),
         explore=_exploration(config),
+        wider=_wider(config, choices, dims),
     )
 
 
@@ -102,6 +106,18 @@ def _exploration(config: CommonKeys) -> str:
     if isinstance(config, BufferKeys) and isinstance(config, RolloutKeys):
         return "Hold random actions for some steps (exploration_config.hold_steps), or take more (learning_starts)"
     return "Raise noise_stdev" if isinstance(config, EvolutionKeys) else "Explore more"
+
+
+def _wider(config: CommonKeys, choices: float | None, dims: int) -> str:
+    """Return which key of ``config``, with its value, makes actions vary more all along, as a sentence without its stop."""
+    if isinstance(config, SoftKeys):
+        name = "target_entropy" if choices is None else "target_entropy_fraction"
+        value = getattr(config, name, None)
+        value = -dims if value in (None, "auto") else value
+        return f"Raise {name} ({value:g})"
+    settings = exploration_settings(config) if isinstance(config, RolloutKeys) else {}
+    name = next((name for name in _SIZES_OF_NOISE if settings.get(name) is not None), None)
+    return f"Raise exploration_config.{name} ({settings[name]:g})" if name else _exploration(config)
 
 
 def _has_state_std(config: CommonKeys) -> bool:
@@ -164,6 +180,7 @@ class History:
         self.count = 0  # evaluations so far
         self.first: ScoredEvaluation | None = None
         self.best: ScoredEvaluation | None = None
+        self._highs: list[ScoredEvaluation] = []  # each above all before it
 
     def add(self, result: Mapping[str, Any]) -> None:
         """Take in one nested result."""
@@ -192,7 +209,9 @@ class History:
         self.evaluations.append(one)
         self.count += 1
         self.first = self.first or one
-        self.best = one if self.best is None or one.mean > self.best.mean else self.best
+        if self.best is None or one.mean > self.best.mean:
+            self.best = one
+            self._highs.append(one)
 
     @property
     def largest_return(self) -> float:
@@ -239,6 +258,14 @@ class History:
         if len(means) < count or cost <= 0:
             return False
         return max(map(abs, means)) <= 0.25 * cost and means[-1] - means[0] <= 0.1 * cost
+
+    def last_rise(self, by: float) -> ScoredEvaluation | None:
+        """The newest evaluation that was above the highest rise before it by ``by`` or more; the first where none was."""
+        found: ScoredEvaluation | None = None
+        for one in self._highs:
+            if found is None or one.mean >= found.mean + by:
+                found = one
+        return found
 
     @property
     def only_return(self) -> float | None:

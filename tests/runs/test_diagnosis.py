@@ -418,3 +418,74 @@ def test_advice_to_scale_rewards_is_not_for_algorithms_that_refuse_it(told, run,
     assert facts.unscalable == refuses
     _standing_still(Diagnosis(facts, Clock()), rewards=(-5000.0,) * 40)
     assert ("reward_scaling" in "".join(one["text"] for one in told)) != refuses
+
+
+def _hopping(seen, means, every=20_000, length=120.0, first=40.0):
+    """A result and an evaluation every ``every`` env steps, with ``means`` after ``first``."""
+    for number, mean in enumerate((first, *means), 1):
+        row = result(every * number, mean, (number, mean, mean - 9, mean + 9))
+        seen.see(row | {"episode_len_mean": length})
+
+
+LEAPS = (180.0, 300.0, 340.0, 310.0, 370.0, 320.0, 350.0, 330.0, 360.0)  # Hopper-v5, which counts as solved at 3,800
+
+
+@pytest.mark.parametrize(
+    ("length", "ends"),
+    [(120.0, "Episodes end after 120 of 1,000 steps"), (1000.0, "Episodes last to their limit of 1,000 steps")],
+)
+def test_a_policy_that_has_stood_still_for_long_far_below_what_is_wanted_is_told(told, length, ends):
+    facts = Situation(limit=1000, target=3800, wider="Raise exploration_config.stddev (0.1)")
+    _hopping(Diagnosis(facts, Clock()), LEAPS, length=length)
+    assert names(told) == ["plateau"]
+    assert "since env step 60,000" in told[0]["text"] and "370 at best, where 3,800 is wanted" in told[0]["text"]
+    assert ends in told[0]["text"] and "Raise exploration_config.stddev (0.1)" in told[0]["text"]
+
+
+@pytest.mark.parametrize(
+    ("facts", "changes"),
+    [
+        ({"target": None}, {}),  # nobody says what is wanted
+        ({"reads": True}, {}),
+        ({"target": 600}, {}),  # more than half of the way is done
+        ({}, {"every": 5000}),  # not yet for 100,000 env steps
+        ({}, {"means": (180.0, 300.0, 400.0, 500.0, 600.0, 750.0, 900.0, 1000.0, 1100.0)}),  # it rises
+        ({}, {"means": (*LEAPS[:5], 800.0, *LEAPS[5:])}),  # it has risen of late
+        ({}, {"means": (41.0,) * 9}),  # it never rose, which another rule judges
+    ],
+)
+def test_evaluations_that_stand_still_are_no_news_otherwise(told, facts, changes):
+    seen = Diagnosis(Situation(**{"limit": 1000, "target": 3800} | facts), Clock())
+    _hopping(seen, **{"means": LEAPS} | changes)
+    assert "plateau" not in names(told)
+
+
+def test_standing_still_is_judged_by_half_of_the_run_so_far(told):
+    means = [180.0, *(180.0 + 200.0 * number for number in range(1, 6)), *(1200.0,) * 5]
+    _hopping(Diagnosis(Situation(limit=1000, target=3800), Clock()), means, every=100_000)
+    assert told == []  # 1,180 after 700,000 env steps of 1,200,000
+    _hopping(Diagnosis(Situation(limit=1000, target=3800), Clock()), [*means, 1200.0, 1200.0], every=100_000)
+    assert names(told) == ["plateau"]
+
+
+@pytest.mark.parametrize(
+    ("run", "given", "action", "wider"),
+    [
+        ("TD3", {}, {"kind": "Box", "shape": [3]}, "Raise exploration_config.stddev (0.1)"),
+        (
+            "DDPG",
+            {"exploration_config": {"ou_base_scale": 0.2}},
+            {"kind": "Box", "shape": [3]},
+            "Raise exploration_config.ou_base_scale (0.2)",
+        ),
+        ("CROSSQ", {}, {"kind": "Box", "shape": [3]}, "Raise target_entropy (-3)"),
+        ("SAC", {"target_entropy": -1.5}, {"kind": "Box", "shape": [3]}, "Raise target_entropy (-1.5)"),
+        ("SAC", {}, {"kind": "Discrete", "n": 3}, "Raise target_entropy_fraction (0.3)"),
+        ("DQN", {}, {"kind": "Discrete", "n": 3}, "Raise exploration_config.final_epsilon"),
+        ("PPO", {}, {"kind": "Box", "shape": [3]}, "Raise entropy_coeff"),
+        ("ARS", {}, {"kind": "Box", "shape": [3]}, "Raise noise_stdev"),
+    ],
+)
+def test_situation_knows_what_makes_actions_vary_more(run, given, action, wider):
+    config = parse(table.find(run), given, "the test")
+    assert situation(config, "CartPole-v1", {"spaces": {"action": action}}).wider.startswith(wider)
