@@ -112,9 +112,8 @@ def _wider(config: CommonKeys, choices: float | None, dims: int) -> str:
     """Return which key of ``config``, with its value, makes actions vary more all along, as a sentence without its stop."""
     if isinstance(config, SoftKeys):
         name = "target_entropy" if choices is None else "target_entropy_fraction"
-        value = getattr(config, name, None)
-        value = -dims if value in (None, "auto") else value
-        return f"Raise {name} ({value:g})"
+        given = getattr(config, name)
+        return f"Raise {name} ({-dims if given in (None, 'auto') else given:g})"
     settings = exploration_settings(config) if isinstance(config, RolloutKeys) else {}
     name = next((name for name in _SIZES_OF_NOISE if settings.get(name) is not None), None)
     return f"Raise exploration_config.{name} ({settings[name]:g})" if name else _exploration(config)
