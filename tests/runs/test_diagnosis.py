@@ -468,6 +468,14 @@ def test_standing_still_is_judged_by_half_of_the_run_so_far(told):
     assert names(told) == ["plateau"]
 
 
+def test_a_plateau_whose_cause_another_rule_names_is_told_by_that_rule_alone(told):
+    stood = (-105.0, 2.0, 3.0, 1.0, 2.0, 1.0, 3.0, 2.0, 4.0, 3.0)
+    _waiting(Diagnosis(Situation(limit=1600, target=300), Clock()), evaluations=stood)
+    assert names(told) == ["waits"]
+    _waiting(Diagnosis(Situation(limit=1600, target=300, unscalable=True), Clock()), evaluations=stood)
+    assert names(told) == ["waits", "plateau"]  # it is one
+
+
 @pytest.mark.parametrize(
     ("run", "given", "action", "wider"),
     [
