@@ -1,6 +1,7 @@
 """The reference is whole: every command, option, exit code, algorithm, key, tuned file and result field; the pages build."""
 
 import importlib.util
+import os
 import re
 import shutil
 import subprocess
@@ -161,7 +162,8 @@ def test_build_with_an_error_box_in_a_page_fails(tmp_path):
     (docs / "index.rst").write_text("A page\n======\n\n.. contents::\n\nPart\n----\n\nText.\n", encoding="utf-8")
     command = [sys.executable, "-m", "sphinx", "-q", "-b", "html", "-D", "exclude_patterns=reference"]
     command += [docs, tmp_path / "made"]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=600)
+    environ = {**os.environ, "TMPDIR": str(tmp_path)}  # for the log that Sphinx writes when it fails
+    done = subprocess.run(command, capture_output=True, text=True, timeout=600, env=environ)
     assert done.returncode != 0
     assert "index.html shows an error box: a table of contents inside the page" in done.stderr
 
