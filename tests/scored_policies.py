@@ -74,6 +74,7 @@ def config(share=False, lstm=0, free=False, **more):
         "use_lstm": lstm > 0,
         "lstm_cell_size": lstm or 1,
         "free_log_std": free,
+        "log_std_init": 0.0,
         "log_std_min": -20.0,
         "lstm_use_prev_action_reward": False,
         "custom_model": None,

@@ -96,10 +96,9 @@ def initial_weights(config: MAPPOConfig, spec: PolicySpec, seed: int) -> dict[st
     from drl_cli.policies.nets import orthogonal_weights
     from drl_cli.randomness import generator
 
-    del config
-    rng, found = generator(seed, "init"), {}
+    rng, log_std, found = generator(seed, "init"), config.model.log_std_init, {}
     for net in spec.nets:
-        each = [orthogonal_weights(dataclasses.replace(net, copies=1), rng) for _ in range(net.copies)]
+        each = [orthogonal_weights(dataclasses.replace(net, copies=1), rng, log_std) for _ in range(net.copies)]
         found |= {name: np.stack([one[name] for one in each]) if net.copies > 1 else each[0][name] for name in each[0]}
     return found
 

@@ -332,13 +332,16 @@ class NetSpec:
         return kernels
 
 
-def orthogonal_weights(net: NetSpec, rng: np.random.Generator, log_std: float = -3.0) -> dict[str, np.ndarray]:
+def orthogonal_weights(net: NetSpec, rng: np.random.Generator, log_std: float = 0.0) -> dict[str, np.ndarray]:
     """Return {name: float32 array} for ``net`` (NetSpec) of one copy: orthogonal kernels, else as its ``initial_weights``.
 
-    ``rng``: a ``numpy.random.Generator``. Layers without an activation have gain 1, free heads begin at 0.
-    ``log_std`` fills state-dependent deviations.
+    ``rng``: a ``numpy.random.Generator``. Layers without an activation have gain 1. ``log_std`` fills state-dependent
+    deviations, or what the heads "log_std…" begin with: their bias, or the free variable.
     """
     weights = net.initial_weights(rng, log_std=log_std)
+    for head, _ in net.heads:
+        if head.startswith("log_std") and not net.sde:
+            weights[f"{net.name}/{head}/{'free' if head in net.free_heads else 'bias'}"][:] = log_std
     activations = [(f"{net.name}/conv_{index}", conv.activation) for index, conv in enumerate(net.convs)]
     activations += [
         (f"{net.name}/dense_{index}", layer.activation)

@@ -8,6 +8,7 @@ import pytest
 from scored_policies import ACTIONS, MASK, OBS, config, made
 
 from drl_cli.algorithms import actor_critic_nets
+from drl_cli.policies.forward import Forward
 from drl_cli.policies.nets import orthogonal
 from drl_cli.policies.policy_from_manifest import policy_spec
 
@@ -41,6 +42,15 @@ def test_free_deviations_are_one_vector_that_begins_at_one():
     spec, weights = _first("gaussian", free=True)
     assert weights["policy/log_std/free"].tolist() == [0.0, 0.0]
     assert "policy/log_std/kernel" not in weights and spec.weight_shapes()["policy/log_std/free"] == (2,)
+
+
+@pytest.mark.parametrize("free", [True, False])
+@pytest.mark.parametrize("name, head", [("gaussian", "log_std"), ("composite", "log_std_1")])
+def test_deviations_begin_where_log_std_init_says(name, head, free):
+    spec, weights = _first(name, free=free, log_std_init=-2.0)
+    obs = np.random.default_rng(0).standard_normal((5, OBS)).astype(np.float32)
+    heads = Forward(spec.nets[0], weights)(obs)
+    np.testing.assert_allclose(np.broadcast_to(heads[head], (5, 2)), np.full((5, 2), -2.0), atol=0.0 if free else 0.05)
 
 
 def test_lower_bound_of_deviations_comes_from_the_config_and_back_from_a_manifest():

@@ -398,6 +398,7 @@ _ON_POLICY = {
     "model.lstm_cell_size": 64,
     "model.max_seq_len": 20,
     "model.free_log_std": False,
+    "model.log_std_init": 0.0,
     "model.log_std_min": -20.0,
     "model.lstm_use_prev_action_reward": False,
     "model.custom_action_dist": None,
@@ -440,7 +441,8 @@ _NO_ACTOR = {
         "model.use_lstm",
         "model.max_seq_len",
     ),
-    *("model.lstm_cell_size", "model.free_log_std", "model.log_std_min", "model.lstm_use_prev_action_reward"),
+    *("model.lstm_cell_size", "model.free_log_std", "model.log_std_init", "model.log_std_min"),
+    "model.lstm_use_prev_action_reward",
     "model.custom_action_dist",
 }
 _A2C = {
@@ -960,6 +962,13 @@ def test_keys_that_just_fit_are_taken(given):
         ("PPO", {"use_sde": True, "model": {"free_log_std": True}}, "true makes the deviations of the features"),
         ("PPO", {"model": {"custom_action_dist": "own", "log_std_min": -1}}, "is of the Gaussian, which custom_action"),
         ("PPO", {"model": {"log_std_min": 3}}, "less than or equal to 2"),
+        (
+            "PPO",
+            {"model": {"custom_action_dist": "own", "log_std_init": -2}},
+            "is of the Gaussian, which custom_action",
+        ),
+        ("A3C", {"model": {"log_std_min": -1, "log_std_init": -2}}, "-2 is below log_std_min"),
+        ("PPO", {"use_sde": True, "model": {"log_std_init": -1}}, "that of use_sde is log_std_init"),
         ("A2C", {"exploration_config": {"sde_sample_freq": 8}}, "it needs use_sde: true"),
         ("PPO", {"num_gpus": 1.5}, "1.5 is neither a share of one GPU nor a whole number of them"),
         ("PPO", {"learner_actor": True}, "needs num_workers 1 or more"),

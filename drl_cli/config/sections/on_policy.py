@@ -45,6 +45,14 @@ class OnPolicyNetwork(RecurrentNetwork):
         "Whether the log standard deviations of Box actions are state-independent variables instead of outputs of "
         "the network.",
     )
+    log_std_init: float = key(
+        0.0,
+        "Initial log standard deviation of Box actions, with free_log_std or without: -2 is a deviation of 0.14 before the "
+        "actions are scaled to their range, for tasks that wide noise hides, such as HalfCheetah. With use_sde see "
+        "log_std_init, beside it.",
+        ge=LOG_STD_MIN,
+        le=2,
+    )
     log_std_min: float = key(
         LOG_STD_MIN,
         "Lower bound of the log standard deviations of Box actions, above which they stay wide enough to explore: -1.2 is a "
@@ -66,6 +74,12 @@ class OnPolicyNetwork(RecurrentNetwork):
             raise MisfitError("free_log_std", "true is for the Gaussian, which custom_action_dist replaces; keep one")
         if self.custom_action_dist is not None and self.log_std_min > LOG_STD_MIN:
             raise MisfitError("log_std_min", "is of the Gaussian, which custom_action_dist replaces; keep one")
+        if self.custom_action_dist is not None and self.log_std_init:
+            raise MisfitError("log_std_init", "is of the Gaussian, which custom_action_dist replaces; keep one")
+        if self.log_std_init and self.log_std_init < self.log_std_min:
+            raise MisfitError(
+                "log_std_init", f"{self.log_std_init:g} is below log_std_min ({self.log_std_min:g}); raise it"
+            )
         return self
 
 
@@ -264,6 +278,8 @@ class StateDependentKeys(Section):
             raise MisfitError(
                 "use_sde", "true makes the deviations of the features, model.free_log_std of nothing; keep one"
             )
+        if self.use_sde and self.model.log_std_init:
+            raise MisfitError("model.log_std_init", "is that of the Gaussian; that of use_sde is log_std_init")
         if self.use_sde and self.model.custom_action_dist is not None:
             raise MisfitError("use_sde", "true is for the Gaussian, which model.custom_action_dist replaces; keep one")
         if self.exploration_config.sde_sample_freq is not None and not self.use_sde:
