@@ -48,8 +48,8 @@ class OnPolicyNetwork(RecurrentNetwork):
     log_std_init: float = key(
         0.0,
         "Initial log standard deviation of Box actions, with free_log_std or without: -2 is a deviation of 0.14 before the "
-        "actions are scaled to their range, for tasks that wide noise hides, such as HalfCheetah. With use_sde see "
-        "log_std_init, beside it.",
+        "actions are scaled to their range, for tasks that wide noise hides, such as HalfCheetah. That of use_sde is "
+        "log_std_init, outside of model.",
         ge=LOG_STD_MIN,
         le=2,
     )
@@ -262,7 +262,8 @@ class StateDependentKeys(Section):
     )
     log_std_init: float = key(
         -2.0,
-        "Initial log standard deviation of the elements of the noise matrix.",
+        "Initial log standard deviation of the elements of the noise matrix. That of a Gaussian policy, without use_sde, is "
+        "model.log_std_init.",
         ge=-20,
         le=2,
         needs=("use_sde", 1),
