@@ -19,7 +19,7 @@ still holds. They stay silent where a run is merely slow or noisy: what has reac
   standard deviation of Box actions for each state.
 - *waits*: episodes, short at first, last to the time limit, evaluations gain nothing, and the first episodes had cost much.
 - *plateau*: evaluations have risen, have gained next to nothing for half of the run since, and 100,000 env steps at least, and
-  are not half-way to the reward that is wanted.
+  are not half-way to the reward that is wanted. Where training stays far below them, less noise is advised, else more.
 - *fallen*: evaluations stay below half of what they had reached.
 
 A run in which nothing moves has no results; ``StallWatch`` looks at it between them:
@@ -268,7 +268,18 @@ class Diagnosis:
             return None  # these name a cause
         return (
             f"Looks stuck: evaluations have gained next to nothing since env step {risen.steps:,}: {best.mean:,.4g} at best, "
-            f"where {target:,g} is wanted.{self._length(result)} {self._facts.wider}, or try other seeds."
+            f"where {target:,g} is wanted.{self._length(result)} {self._noise(best.mean - first.mean)}, or try other seeds."
+        )
+
+    def _noise(self, gain: float) -> str:
+        """Say which key changes the noise of a run whose evaluations have gained ``gain``, as a sentence without its stop."""
+        newest = list(self._history.evaluations)[-IN_A_ROW:]
+        below = [one.mean - one.trained for one in newest if one.trained is not None]
+        if not self._facts.wide_std or len(below) < IN_A_ROW or min(below) <= BELOW * gain:
+            return self._facts.wider
+        return (
+            f"Training stays {min(below):,.4g} and more below these evaluations, which are greedy: its noise costs much of "
+            "what it could gain. Set model={free_log_std: true, log_std_init: -2}"
         )
 
     def _length(self, result: Mapping[str, Any]) -> str:

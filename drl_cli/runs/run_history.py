@@ -27,6 +27,7 @@ FALLEN = 8  # evaluations that are kept
 NEWEST = 20  # results whose rewards say whether training still rises
 EARLY = 5  # results whose rewards say where training began
 STILL_RISING = 0.05  # of the spread of rewards so far
+NARROW = -1.0  # log standard deviation up to which noise counts as small
 _SIZES_OF_NOISE = ("stddev", "ou_base_scale", "initial_stddev", "final_epsilon", "temperature")  # exploration_config
 
 
@@ -38,9 +39,10 @@ class Situation(NamedTuple):
     solved, or None; choices: ln of the number of choices of Discrete actions, None for Box; dims: numbers of an action;
     scaled: rewards are learnt from in other units than they are reported in; unscalable: the algorithm refuses that; reads:
     all is read from files, no environment is stepped; fresh: every episode has a new environment; state_std: the policy's
-    network gives the standard deviation of Box actions for each state, which model.free_log_std can change; bound: the
-    largest bound of observations that are vectors and not filtered, else None; explore: which keys make the run find rewards,
-    wider: which makes its actions vary more all along, both as a sentence without its stop.
+    network gives the standard deviation of Box actions for each state, which model.free_log_std can change; wide_std: those of
+    a Gaussian begin so wide that model.log_std_init can make them much smaller; bound: the largest bound of observations that
+    are vectors and not filtered, else None; explore: which keys make the run find rewards, wider: which makes its actions vary
+    more all along, both as a sentence without its stop.
     """
 
     gamma: float = 0.99
@@ -56,6 +58,7 @@ class Situation(NamedTuple):
     reads: bool = False
     fresh: bool = False
     state_std: bool = False
+    wide_std: bool = False
     bound: float | None = None
     explore: str = "Explore more"
     wider: str = "Explore more"
@@ -78,6 +81,7 @@ def situation(config: CommonKeys, env: str, env_facts: Mapping[str, Any], goal: 
         reads=reads_only(config),
         fresh=config.fresh_envs,
         state_std=choices is None and _has_state_std(config),
+        wide_std=choices is None and _has_wide_std(config),
         scaled=bool(config.reward_scaling or config.clip_rewards),
         unscalable=not config.takes_scaled_rewards,
         bound=None
@@ -123,6 +127,12 @@ def _has_state_std(config: CommonKeys) -> bool:
     if not isinstance(config, OnPolicyKeys) or uses_sde(config):
         return False
     return not (config.model.free_log_std or config.model.custom_action_dist)
+
+
+def _has_wide_std(config: CommonKeys) -> bool:
+    if not isinstance(config, OnPolicyKeys) or uses_sde(config) or config.model.custom_action_dist:
+        return False
+    return config.model.log_std_init > NARROW
 
 
 def _registered(look_up: Callable[[str], Any], env_id: str) -> Any:

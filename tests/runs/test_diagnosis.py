@@ -420,10 +420,10 @@ def test_advice_to_scale_rewards_is_not_for_algorithms_that_refuse_it(told, run,
     assert ("reward_scaling" in "".join(one["text"] for one in told)) != refuses
 
 
-def _hopping(seen, means, every=20_000, length=120.0, first=40.0):
-    """A result and an evaluation every ``every`` env steps, with ``means`` after ``first``."""
+def _hopping(seen, means, every=20_000, length=120.0, first=40.0, noise=0.0):
+    """A result and an evaluation every ``every`` env steps, with ``means`` after ``first``; training is ``noise`` below."""
     for number, mean in enumerate((first, *means), 1):
-        row = result(every * number, mean, (number, mean, mean - 9, mean + 9))
+        row = result(every * number, mean - noise, (number, mean, mean - 9, mean + 9))
         seen.see(row | {"episode_len_mean": length})
 
 
@@ -466,6 +466,27 @@ def test_standing_still_is_judged_by_half_of_the_run_so_far(told):
     assert told == []  # 1,180 after 700,000 env steps of 1,200,000
     _hopping(Diagnosis(Situation(limit=1000, target=3800), Clock()), [*means, 1200.0, 1200.0], every=100_000)
     assert names(told) == ["plateau"]
+
+
+@pytest.mark.parametrize(
+    ("run", "given", "noise", "advice"),
+    [
+        ("PPO", {}, 300.0, "Training stays 300 and more below these evaluations, which are greedy"),
+        ("PPO", {}, 100.0, "Raise entropy_coeff"),  # less than half of what evaluations have gained
+        ("PPO", {"model": {"free_log_std": True, "log_std_init": -2}}, 300.0, "Raise entropy_coeff"),
+        ("PPO", {"use_sde": True}, 300.0, "Raise entropy_coeff"),
+        ("TD3", {}, 300.0, "Raise exploration_config.stddev (0.1)"),
+    ],
+)
+def test_noise_that_costs_what_could_be_gained_is_told_where_the_policy_begins_with_much(
+    told, run, given, noise, advice
+):
+    config = parse(table.find(run), given, "the test")
+    facts = situation(config, "HalfCheetah-v5", {"spaces": {"action": {"kind": "Box", "shape": [6]}}}, 4800.0)
+    _hopping(Diagnosis(facts, Clock()), LEAPS, noise=noise)
+    assert names(told) == ["plateau"] and advice in told[0]["text"]
+    is_narrower = told[0]["text"].endswith("Set model={free_log_std: true, log_std_init: -2}, or try other seeds.")
+    assert is_narrower == advice.startswith("Training")
 
 
 def test_a_plateau_whose_cause_another_rule_names_is_told_by_that_rule_alone(told):
