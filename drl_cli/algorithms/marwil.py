@@ -175,7 +175,7 @@ def initial_weights(config: ImitationKeys, spec: PolicySpec, seed: int) -> dict[
 
     del config
     rng = generator(seed, "init")
-    return {name: value for net in spec.nets for name, value in orthogonal_weights(net, rng, 0.0).items()}
+    return {name: value for net in spec.nets for name, value in orthogonal_weights(net, rng).items()}
 
 
 MARWIL = Algorithm(

@@ -39,13 +39,11 @@ from typing import Any
 from drl_cli import events
 from drl_cli.runs.run_history import FALLEN, History, Situation
 
-AGAIN_S = 600.0
-IN_A_ROW = 3  # results that must agree
+AGAIN_S, IN_A_ROW = 600.0, 3  # seconds between two reports of one finding; results that must agree
 EPISODES_OVERDUE = 3  # time limits without an end
 WITHOUT_LIMIT = 20_000  # steps of each environment without an end, where there is no time limit
 NO_CHOICE, NO_NOISE = 0.01, 0.01  # share of the largest entropy; deviation, in units of half the action range
-EXPLODED = 10.0  # times what rewards can explain
-HOT = 100.0
+EXPLODED, HOT = 10.0, 100.0  # times what rewards can explain; SAC's alpha
 SAME_SCORES, SAME_STEPS = 5, 30_000  # evaluations of one score, and env steps over which
 NO_PROGRESS_STEPS = 100_000
 BELOW_TRAINING, BELOW = 5, 0.5  # evaluations in a row, and share of what training rose by
@@ -273,14 +271,10 @@ class Diagnosis:
 
     def _noise(self, gain: float) -> str:
         """Say which key changes the noise of a run whose evaluations have gained ``gain``, as a sentence without its stop."""
-        newest = list(self._history.evaluations)[-IN_A_ROW:]
-        below = [one.mean - one.trained for one in newest if one.trained is not None]
-        if not self._facts.wide_std or len(below) < IN_A_ROW or min(below) <= BELOW * gain:
+        below = self._history.training_below(IN_A_ROW)
+        if not self._facts.narrower or below <= BELOW * gain:
             return self._facts.wider
-        return (
-            f"Training stays {min(below):,.4g} and more below these evaluations, which are greedy: its noise costs much of "
-            "what it could gain. Set model={free_log_std: true, log_std_init: -2}"
-        )
+        return f"Training stays {below:,.4g} or more below these greedy evaluations: noise costs much. {self._facts.narrower}"
 
     def _length(self, result: Mapping[str, Any]) -> str:
         """Say, after a blank, when episodes end, where they have a limit; else an empty string."""

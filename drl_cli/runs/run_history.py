@@ -27,6 +27,7 @@ FALLEN = 8  # evaluations that are kept
 NEWEST = 20  # results whose rewards say whether training still rises
 EARLY = 5  # results whose rewards say where training began
 STILL_RISING = 0.05  # of the spread of rewards so far
+NARROWER = "Set model={free_log_std: true, log_std_init: -2}"
 NARROW = -1.0  # log standard deviation up to which noise counts as small
 _SIZES_OF_NOISE = ("stddev", "ou_base_scale", "initial_stddev", "final_epsilon", "temperature")  # exploration_config
 
@@ -39,10 +40,10 @@ class Situation(NamedTuple):
     solved, or None; choices: ln of the number of choices of Discrete actions, None for Box; dims: numbers of an action;
     scaled: rewards are learnt from in other units than they are reported in; unscalable: the algorithm refuses that; reads:
     all is read from files, no environment is stepped; fresh: every episode has a new environment; state_std: the policy's
-    network gives the standard deviation of Box actions for each state, which model.free_log_std can change; wide_std: those of
-    a Gaussian begin so wide that model.log_std_init can make them much smaller; bound: the largest bound of observations that
-    are vectors and not filtered, else None; explore: which keys make the run find rewards, wider: which makes its actions vary
-    more all along, both as a sentence without its stop.
+    network gives the standard deviation of Box actions for each state, which model.free_log_std can change; bound: the largest
+    bound of observations that are vectors and not filtered, else None; explore: which keys make the run find rewards, wider:
+    which makes its actions vary more all along, narrower: which less, each as a sentence without its stop. ``narrower`` is
+    empty where the policy does not begin with wide deviations of a Gaussian.
     """
 
     gamma: float = 0.99
@@ -58,10 +59,10 @@ class Situation(NamedTuple):
     reads: bool = False
     fresh: bool = False
     state_std: bool = False
-    wide_std: bool = False
     bound: float | None = None
     explore: str = "Explore more"
     wider: str = "Explore more"
+    narrower: str = ""
 
 
 def situation(config: CommonKeys, env: str, env_facts: Mapping[str, Any], goal: float | None = None) -> Situation:
@@ -81,7 +82,6 @@ def situation(config: CommonKeys, env: str, env_facts: Mapping[str, Any], goal: 
         reads=reads_only(config),
         fresh=config.fresh_envs,
         state_std=choices is None and _has_state_std(config),
-        wide_std=choices is None and _has_wide_std(config),
         scaled=bool(config.reward_scaling or config.clip_rewards),
         unscalable=not config.takes_scaled_rewards,
         bound=None
@@ -89,6 +89,7 @@ def situation(config: CommonKeys, env: str, env_facts: Mapping[str, Any], goal: 
         else _largest_bound((env_facts.get("spaces") or {}).get("obs")),
         explore=_exploration(config),
         wider=_wider(config, choices, dims),
+        narrower=NARROWER if choices is None and _has_wide_std(config) else "",
     )
 
 
@@ -256,6 +257,11 @@ class History:
             return False
         gain = self.highest - sum(self.early) / EARLY
         return all(one.trained is not None and one.trained - one.mean > share * gain for one in newest)
+
+    def training_below(self, count: int) -> float:
+        """By how much training was below each of the newest ``count`` evaluations, at least; -inf where there are fewer."""
+        below = [one.mean - one.trained for one in list(self.evaluations)[-count:] if one.trained is not None]
+        return min(below) if len(below) == count else -math.inf
 
     def gains_nothing(self, count: int) -> bool:
         """Whether the newest ``count`` evaluations gained next to nothing, and rose no longer, where the first episodes cost.

@@ -471,7 +471,7 @@ def test_standing_still_is_judged_by_half_of_the_run_so_far(told):
 @pytest.mark.parametrize(
     ("run", "given", "noise", "advice"),
     [
-        ("PPO", {}, 300.0, "Training stays 300 and more below these evaluations, which are greedy"),
+        ("PPO", {}, 300.0, "Training stays 300 or more below these greedy evaluations"),
         ("PPO", {}, 100.0, "Raise entropy_coeff"),  # less than half of what evaluations have gained
         ("PPO", {"model": {"free_log_std": True, "log_std_init": -2}}, 300.0, "Raise entropy_coeff"),
         ("PPO", {"use_sde": True}, 300.0, "Raise entropy_coeff"),
