@@ -184,6 +184,15 @@ def test_batch_without_a_valid_step_changes_nothing():
     assert [name for name in before if not np.array_equal(before[name], after[name])] == []
 
 
+@pytest.mark.parametrize("shared", [True, False], ids=["shared", "own"])
+def test_agents_begin_with_the_deviation_that_is_asked_for(shared):
+    row, asked = table.find("MAPPO"), config("MAPPO", share_weights=shared, model={"log_std_init": -2.0})
+    nets, spaces = load(row.nets), make.check("OddTeam-v0", KINDS["box"], row)
+    weights = nets.initial_weights(asked, nets.policy_spec(asked, spaces), 3)
+    bias = weights["policy/log_std/bias"]
+    np.testing.assert_array_equal(bias, np.full_like(bias, -2.0))
+
+
 @pytest.mark.parametrize(
     ("keys", "message"),
     [
