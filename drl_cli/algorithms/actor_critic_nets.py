@@ -82,8 +82,9 @@ def initial_weights(config: OnPolicyKeys, spec: PolicySpec, seed: int) -> dict[s
     from drl_cli.randomness import generator
 
     rng = generator(seed, "init")
-    has_sde = isinstance(config, StateDependentKeys) and config.use_sde
-    log_std = config.log_std_init if has_sde else config.model.log_std_init
+    log_std = config.model.log_std_init
+    if isinstance(config, StateDependentKeys) and config.use_sde:
+        log_std = config.log_std_init
     return {name: value for net in spec.nets for name, value in orthogonal_weights(net, rng, log_std).items()}
 
 
