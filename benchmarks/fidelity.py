@@ -71,7 +71,8 @@ def main() -> int:
             page.write_text(text, encoding="utf-8")
             if not is_there:
                 print(
-                    f"docs/measured.rst has no row for {example.name} with these settings: add one and run this again"
+                    f"docs/measured.rst has no row for {example.name} with these settings, or a column too narrow for "
+                    "its figures: add the row or widen the column, and run this again"
                 )
     return 0 if all_touched else 4
 
@@ -180,7 +181,7 @@ def _with_places(text: str) -> str:
 
 
 def with_table_row(page: str, name: str, settings: Sequence[str], rows: Sequence[Row]) -> tuple[str, bool]:
-    """Return (docs/measured.rst with the figures of ``rows`` in the table row of this file, whether there is such a row).
+    """Return (docs/measured.rst with the figures of ``rows`` in the table row of this file, whether there is one they fit).
 
     A row is found by its first cell: the file's name, and the condition after a comma where there are ``settings``. Some tables
     have a seventh column, for the processor time of the whole command.
