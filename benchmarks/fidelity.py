@@ -210,8 +210,10 @@ def with_table_row(page: str, name: str, settings: Sequence[str], rows: Sequence
             if touched[0].get("target") is not None:
                 goal = f"{touched[0]['target']:g}"
             texts = [first, goal, *cells][: len(columns)]
+            if any(len(text) > width for text, width in zip(texts, widths, strict=True)):
+                return page, False
             lines[i] = "  ".join(f"{text:<{width}}" for text, width in zip(texts, widths, strict=True)).rstrip() + "\n"
-            return "".join(lines), all(len(text) <= width for text, width in zip(texts, widths, strict=True))
+            return "".join(lines), True
     return page, False
 
 

@@ -141,6 +141,12 @@ def test_the_row_of_a_table_with_processor_time_takes_it_and_the_goal_of_the_fil
     assert changed[0].split() == ["walker2d-crossq", "3333", "2.0", "3.0", "3", "of", "3", "2,000", "20"]
 
 
+def test_a_figure_wider_than_its_column_leaves_the_page_as_it_was(fidelity):
+    page = (ROOT / "docs" / "measured.rst").read_text("utf-8")
+    measured = [row | {"target": 1234567.0} for row in rows(1.0, 2.0, 3.0)]
+    assert fidelity.with_table_row(page, "walker2d-crossq", [], measured) == (page, False)
+
+
 def test_a_receipt_has_the_processor_time_in_a_line_of_its_own(fidelity):
     measured = [row | {"CPU s": 10.0 * row["touch s"]} for row in rows(1.0, 2.0, 3.0)]
     text = "# seeds    7\n# took     nothing\n#          9 s of processor time\n# machine  none\n    num_workers: 0\n"
